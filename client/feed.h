@@ -89,9 +89,10 @@ struct feed_options {
     // Ranks of the job that use this GPU; its pool has room for them. 0 means 1. With four ranks on two GPUs it is 2.
     uint32_t device_world_size;
     const char *client_name; // shown by feedctl; NULL: the program's name
-    // For connecting and attaching together; 0: 30 s; negative: indefinitely. If the daemon stops meanwhile,
-    // feed_open() looks for the next one until then, unless reconnect_timeout_ms says not to, or for less long.
-    // It then returns -EAGAIN if the index of the dataset is still being built.
+    // For connecting and attaching together; 0: 30 s, and with a GPU 120 s more for the daemon to open it; negative:
+    // indefinitely. If the daemon stops meanwhile, feed_open() looks for the next one until then, unless
+    // reconnect_timeout_ms says not to, or for less long. It then returns -EAGAIN if the index of the dataset is still
+    // being built.
     int connect_timeout_ms;
 
     // When the daemon is lost mid-run (killed, restarted, upgraded), feed_next() reconnects and continues at

@@ -182,6 +182,17 @@ uint64_t gpu_round_up(struct gpu *gpu, uint64_t bytes) {
     return gpu->operations->round_up(gpu, bytes);
 }
 
+static void begin(struct gpu *gpu) {
+    if (gpu->watch)
+        gpu->watch->begins(gpu->watch);
+}
+
+static int end(struct gpu *gpu, int err) {
+    if (gpu->watch)
+        gpu->watch->ended(gpu->watch);
+    return err;
+}
+
 static int check_size(struct gpu *gpu, uint64_t bytes, struct error *error) {
     if (bytes && bytes == gpu_round_up(gpu, bytes))
         return 0;
@@ -193,19 +204,28 @@ int gpu_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memory, int *
     *memory = (struct gpu_memory){0};
     *fd = -1;
     int err = check_size(gpu, bytes, error);
-    return err < 0 ? err : gpu->operations->create(gpu, bytes, memory, fd, error);
+    if (err < 0)
+        return err;
+    begin(gpu);
+    return end(gpu, gpu->operations->create(gpu, bytes, memory, fd, error));
 }
 
 int gpu_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, struct gpu_memory *memory,
                struct error *error) {
     *memory = (struct gpu_memory){0};
     int err = check_size(gpu, bytes, error);
-    return err < 0 ? err : gpu->operations->import(gpu, fd, bytes, writable, memory, error);
+    if (err < 0)
+        return err;
+    begin(gpu);
+    return end(gpu, gpu->operations->import(gpu, fd, bytes, writable, memory, error));
 }
 
 void gpu_free(struct gpu *gpu, struct gpu_memory *memory) {
-    if (memory->bytes)
+    if (memory->bytes) {
+        begin(gpu);
         gpu->operations->free(gpu, memory);
+        end(gpu, 0);
+    }
     *memory = (struct gpu_memory){0};
 }
 
@@ -217,21 +237,26 @@ int gpu_host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_o
     if (bytes == 0 || bytes > GPU_REGISTER_MOST)
         return error_set(error, -EINVAL, "1 to %u bytes of memory can be registered at once, not %llu",
                          GPU_REGISTER_MOST, (unsigned long long)bytes);
-    return gpu->operations->host_register(gpu, memory, bytes, read_only, address, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->host_register(gpu, memory, bytes, read_only, address, error));
 }
 
 void gpu_host_unregister(struct gpu *gpu, void *memory) {
+    begin(gpu);
     gpu->operations->host_unregister(gpu, memory);
+    end(gpu, 0);
 }
 
 int gpu_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
     *stream = NULL;
-    return gpu->operations->stream_create(gpu, stream, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->stream_create(gpu, stream, error));
 }
 
 int gpu_urgent_stream_create(struct gpu *gpu, gpu_stream *stream, struct error *error) {
     *stream = NULL;
-    return gpu->operations->urgent_stream_create(gpu, stream, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->urgent_stream_create(gpu, stream, error));
 }
 
 int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error) {
@@ -239,13 +264,17 @@ int gpu_call(struct gpu *gpu, void (*function)(void *), void *argument, struct e
 }
 
 void gpu_stream_destroy(struct gpu *gpu, gpu_stream stream) {
-    if (stream)
-        gpu->operations->stream_destroy(gpu, stream);
+    if (!stream)
+        return;
+    begin(gpu);
+    gpu->operations->stream_destroy(gpu, stream);
+    end(gpu, 0);
 }
 
 int gpu_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const void *from, uint64_t bytes,
                 struct error *error) {
-    return gpu->operations->copy_in(gpu, stream, to, from, bytes, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->copy_in(gpu, stream, to, from, bytes, error));
 }
 
 int gpu_copy_out(struct gpu *gpu, void *to, uint64_t from, uint64_t bytes, struct error *error) {
@@ -261,7 +290,8 @@ int gpu_write_words(struct gpu *gpu, gpu_stream stream, const struct gpu_word *w
     for (uint32_t i = 0; i < count; i++)
         if (words[i].address % sizeof(uint64_t))
             return error_set(error, -EINVAL, "a word for a GPU must lie on a multiple of 8");
-    return gpu->operations->write_words(gpu, stream, words, count, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->write_words(gpu, stream, words, count, error));
 }
 
 int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value, struct error *error) {
@@ -287,19 +317,25 @@ int gpu_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {
 
 int gpu_mark_create(struct gpu *gpu, gpu_mark *mark, struct error *error) {
     *mark = NULL;
-    return gpu->operations->mark_create(gpu, mark, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->mark_create(gpu, mark, error));
 }
 
 void gpu_mark_destroy(struct gpu *gpu, gpu_mark mark) {
-    if (mark)
-        gpu->operations->mark_destroy(gpu, mark);
+    if (!mark)
+        return;
+    begin(gpu);
+    gpu->operations->mark_destroy(gpu, mark);
+    end(gpu, 0);
 }
 
 int gpu_mark_put(struct gpu *gpu, gpu_stream stream, gpu_mark mark, struct error *error) {
-    return gpu->operations->mark_put(gpu, stream, mark, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->mark_put(gpu, stream, mark, error));
 }
 
 int gpu_mark_span(struct gpu *gpu, gpu_mark first, gpu_mark second, int64_t *ns, struct error *error) {
     *ns = 0;
-    return gpu->operations->mark_span(gpu, first, second, ns, error);
+    begin(gpu);
+    return end(gpu, gpu->operations->mark_span(gpu, first, second, ns, error));
 }

@@ -45,8 +45,16 @@ struct gpu {
     char uuid[GPU_UUID_BYTES];
     char name[GPU_NAME_BYTES]; // "NVIDIA H200"
     uint64_t memory_bytes;
-    int number;            // its ordinal in this process; -1: a simulated GPU
-    void *module, *kernel; // the implementation's, of gpu_finish; NULL until it is called
+    int number;              // its ordinal in this process; -1: a simulated GPU
+    void *module, *kernel;   // the implementation's, of gpu_finish; NULL until it is called
+    struct gpu_watch *watch; // the owner's; NULL: none
+};
+
+// Calls of a transfer process that wait for nothing but the driver, unlike gpu_synchronize and gpu_call. Each can take
+// minutes where many processes use the driver, since pinning memory holds its locks.
+struct gpu_watch {
+    void (*begins)(struct gpu_watch *watch);
+    void (*ended)(struct gpu_watch *watch);
 };
 
 struct gpu_operations {

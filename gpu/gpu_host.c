@@ -26,7 +26,6 @@ struct host_gpu {
     struct gpu gpu;
     uint32_t ordinal;
     struct host_faults faults;
-    uint64_t copies, created;
     bool lost;
     struct host_ranges memory;
     LIST_HEAD(, open_stream) streams;
@@ -54,7 +53,9 @@ static int check_word(const struct host_gpu *host, uint64_t address, bool to_wri
 
 static int host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool read_only, uint64_t *address,
                          struct error *error) {
-    int err = check_alive(host_of(gpu), error);
+    struct host_gpu *host = host_of(gpu);
+    int err = check_alive(host, error);
+    host_faults_register(&host->faults);
     if (err == 0)
         err = host_registration_add(memory, bytes, !read_only, error);
     if (err == 0)
@@ -63,7 +64,7 @@ static int host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool rea
 }
 
 static void host_unregister(struct gpu *gpu, void *memory) {
-    (void)gpu;
+    host_faults_delay(&host_of(gpu)->faults, host_of(gpu)->faults.unregister_ms);
     host_registration_remove(memory);
 }
 
@@ -108,9 +109,7 @@ static int host_create(struct gpu *gpu, uint64_t bytes, struct gpu_memory *memor
     int err = check_alive(host, error);
     if (err < 0)
         return err;
-    if (++host->created == host->faults.crash_create ||
-        (host->faults.crash_bytes && bytes >= host->faults.crash_bytes))
-        abort();
+    host_faults_create(&host->faults, bytes);
     if (bytes > unused(host))
         return error_set(error, -ENOMEM, "%llu MiB of GPU memory are needed on %s; %llu MiB are free",
                          (unsigned long long)divide_up(bytes, 1u << 20), gpu->uuid,
@@ -135,6 +134,7 @@ static int host_import(struct gpu *gpu, int fd, uint64_t bytes, bool writable, s
     int err = check_alive(host, error);
     if (err < 0)
         return err;
+    host_faults_delay(&host->faults, host->faults.import_ms);
     struct stat about;
     if (fstat(fd, &about) < 0 || (uint64_t)about.st_size < bytes)
         return error_set(error, -EIO, "invalid argument: this is not %llu bytes of a simulated GPU's memory",
@@ -234,14 +234,12 @@ static int host_copy_in(struct gpu *gpu, gpu_stream stream, uint64_t to, const v
     if (!host_ranges_hold(&host->memory, to, bytes, true))
         return error_set(error, -EIO,
                          "invalid argument: the copy's target is not writable memory of this GPU");
-    host->copies++;
-    if (host->copies == host->faults.fail_copy)
-        host->lost = true;
+    host->lost = host_faults_copy(&host->faults);
     err = check_alive(host, error);
     if (err < 0)
         return err;
     struct host_work *work =
-        host_work_new(host->copies == host->faults.stall_copy ? HOST_STALL : HOST_COPY, 0);
+        host_work_new(host->faults.copies == host->faults.stall_copy ? HOST_STALL : HOST_COPY, 0);
     if (work) {
         work->delay_us = host->faults.copy_us;
         work->to = (void *)(uintptr_t)to;
@@ -387,7 +385,7 @@ int gpu_host_open(struct gpu **gpu, uint32_t ordinal, struct error *error) {
     struct host_gpu *host = calloc(1, sizeof *host);
     if (!host)
         return error_set(error, -ENOMEM, "no memory for a simulated GPU");
-    usleep((useconds_t)(faults.open_ms * 1000));
+    host_faults_delay(&faults, faults.open_ms);
     host->ordinal = ordinal;
     host->faults = faults;
     LIST_INIT(&host->memory);

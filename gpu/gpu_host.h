@@ -3,14 +3,20 @@
 // FEEDD_SIMULATED_GPU, read by gpu_open, sets its properties and faults, separated by commas:
 //   memory=BYTES   how much memory it has; 1 GiB by default. All that this process has allocated on that GPU counts
 //   open_ms=N      opening it takes this many milliseconds
+//   register_ms=N, unregister_ms=N, create_ms=N, import_ms=N   so does each call that pins host memory, unpins it,
+//                  allocates memory, or maps another process's
+//   submit_ms=N    so does each call that queues a copy
+//   slow_every=N   only every Nth of these calls by the handle takes so long
 //   copy_us=N      every copy to it takes this many microseconds
 //   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
+//   stall_register=N the handle's Nth call that pins host memory never ends
 //   crash_create=N the handle's Nth allocation of memory ends the process
 //   crash_bytes=N  an allocation of N bytes or more ends the process
 //   no_export      it cannot export memory, so it cannot be opened
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
 //   no_engine_on=N HOST-N, which is not HOST-0, has none
+//   first_image_ms=N its engine takes this many milliseconds for the first image that the process has it decode
 //   refuse_image=N its engine refuses every Nth image
 //   crash_image=N  its engine ends the process with the Nth image that the process has it decode
 //   stall_image=N  its engine never ends the Nth image that the process has it decode

@@ -1,8 +1,11 @@
 #include "gpu/gpu_host_faults.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/sizes.h"
+#include "base/time.h"
 #include "gpu/gpu_host.h"
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
@@ -13,12 +16,20 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
         uint64_t *value;
     } known[] = {{"memory", &faults->memory},
                  {"open_ms", &faults->open_ms},
+                 {"slow_every", &faults->slow_every},
+                 {"submit_ms", &faults->submit_ms},
+                 {"register_ms", &faults->register_ms},
+                 {"unregister_ms", &faults->unregister_ms},
+                 {"create_ms", &faults->create_ms},
+                 {"import_ms", &faults->import_ms},
                  {"copy_us", &faults->copy_us},
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},
+                 {"stall_register", &faults->stall_register},
                  {"crash_create", &faults->crash_create},
                  {"crash_bytes", &faults->crash_bytes},
                  {"no_engine_on", &faults->no_engine_on},
+                 {"first_image_ms", &faults->first_image_ms},
                  {"refuse_image", &faults->refuse_image},
                  {"crash_image", &faults->crash_image},
                  {"stall_image", &faults->stall_image}};
@@ -56,4 +67,30 @@ int host_faults_read(struct host_faults *faults, struct error *error) {
     for (char *word = strtok_r(copy, ",", &rest); word && err == 0; word = strtok_r(NULL, ",", &rest))
         err = read_fault(faults, word, error);
     return err;
+}
+
+void host_faults_delay(struct host_faults *faults, uint64_t ms) {
+    struct timespec left = timespec_of_ns(ms * NS_PER_MS);
+    if (faults->slow_every && ++faults->slow_calls % faults->slow_every)
+        return;
+    while (ms && nanosleep(&left, &left) < 0)
+        ;
+}
+
+void host_faults_register(struct host_faults *faults) {
+    host_faults_delay(faults, faults->register_ms);
+    faults->registered++;
+    while (faults->registered == faults->stall_register)
+        pause();
+}
+
+void host_faults_create(struct host_faults *faults, uint64_t bytes) {
+    host_faults_delay(faults, faults->create_ms);
+    if (++faults->created == faults->crash_create || (faults->crash_bytes && bytes >= faults->crash_bytes))
+        abort();
+}
+
+bool host_faults_copy(struct host_faults *faults) {
+    host_faults_delay(faults, faults->submit_ms);
+    return ++faults->copies == faults->fail_copy;
 }

@@ -171,7 +171,7 @@ struct ring_control {
 };
 
 #define STATS_MAGIC       0x3153544154534446u // "FDSTATS1"
-#define STATS_VERSION     8u
+#define STATS_VERSION     9u
 #define STATS_MAX_FEEDS   64u
 #define STATS_MAX_LOADERS 512u
 #define STATS_MAX_GPUS    16u
@@ -342,6 +342,9 @@ struct stats_gpu {
     _Atomic uint64_t bus_bytes_per_s; // measured when its first ring is registered; 0: not yet
     _Atomic uint64_t counters[GPU_COUNTERS];
     _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
+    // 1 while the process waits for the driver, which can take minutes: so does its heartbeat. Release: the heartbeat
+    // comes before it is 0 again; pairs with the acquire in transfer_process.c.
+    _Atomic uint64_t in_driver;
     struct latency latencies[GPU_LATENCIES];
 };
 

@@ -12,6 +12,8 @@
 
 // For the message that follows the emptying of a ring.
 #define REASON_NS (5 * NS_PER_S)
+// For a driver that is slow to initialise the GPU, or to pin the ring.
+#define GPU_NS (120 * NS_PER_S)
 
 // ---- The conversation ---------------------------------------------------------------------------
 
@@ -90,6 +92,12 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
     message.attach = &attach;
     err = connection_send(&fresh->connection, &message);
     return err ? error_set(error, err, "cannot ask feedd to attach: %s", strerror(-err)) : 0;
+}
+
+// The daemon has said hello, so it is there. Unless the application has set a limit, opening the GPU may take its time.
+static uint64_t answer_deadline(const struct attachment *fresh, const struct gpu *gpu,
+                                const struct attachment *before, uint64_t deadline) {
+    return gpu && !before && !fresh->request->options.connect_timeout_ms ? deadline + GPU_NS : deadline;
 }
 
 static int await_attached(struct attachment *fresh, uint64_t deadline, Feedd__Attached *attached,
@@ -257,7 +265,7 @@ int attachment_open(struct attachment **out, const struct open_request *request,
     if (!err)
         err = send_attach(fresh, gpu, before, deadline, error);
     if (!err)
-        err = await_attached(fresh, deadline, &attached, error);
+        err = await_attached(fresh, answer_deadline(fresh, gpu, before, deadline), &attached, error);
     if (!err)
         err = map_ring(fresh, gpu, &attached, deadline, error);
     if (!err)

@@ -10,6 +10,7 @@
 #define DENIED_NS            NS_PER_S        // after that, it is meant
 #define ATTEMPT_NS           (2 * NS_PER_S)  // to connect and attach
 #define ATTEMPT_GPU_NS       (10 * NS_PER_S) // the daemon may have to start the GPU's transfer process first
+#define STANDSTILL_NS        NS_PER_S        // what takes so much longer than it can has stood still
 
 _Static_assert(TRY_EVERY_NS <= INTERRUPT_EVERY_NS,
                "the sleep between two attempts asks whether to end in time");
@@ -30,14 +31,25 @@ void reconnect_begin(struct reconnect *reconnect, struct attachment *lost) {
     leases_forget_queue(lost);
 }
 
+// While this process stood still, and maybe the whole machine, it did not look for the daemon.
+static void excuse(struct reconnect *reconnect, uint64_t began, uint64_t most_ns) {
+    const uint64_t took = monotonic_ns() - began;
+    if (took <= most_ns + STANDSTILL_NS)
+        return;
+    reconnect->until_ns += took - most_ns;
+    if (reconnect->denied_ns)
+        reconnect->denied_ns += took - most_ns;
+}
+
 static int attach_again(struct reconnect *reconnect, struct attachment **now, struct gpu *gpu,
                         struct error *error) {
     struct attachment *lost = *now;
     // Two pools may be more than the GPU has room for.
     if (!lost->held)
         mapped_pool_close(&lost->pool);
-    uint64_t deadline = monotonic_ns() + (gpu ? ATTEMPT_GPU_NS : ATTEMPT_NS);
-    int err = attachment_open(&reconnect->fresh, lost->request, gpu, lost, deadline, error);
+    const uint64_t most_ns = gpu ? ATTEMPT_GPU_NS : ATTEMPT_NS, began = monotonic_ns();
+    int err = attachment_open(&reconnect->fresh, lost->request, gpu, lost, began + most_ns, error);
+    excuse(reconnect, began, most_ns);
     if (err)
         return err;
     *now = reconnect->fresh;
@@ -114,7 +126,9 @@ int reconnect_try(struct reconnect *reconnect, struct attachment **now, struct g
     const struct open_request *request = (*now)->request;
     for (;;) {
         if (monotonic_ns() < reconnect->next_try_ns && deadline != DEADLINE_NOW) {
+            const uint64_t began = monotonic_ns();
             int err = pause_until(min_u64(reconnect->next_try_ns, deadline), request, error);
+            excuse(reconnect, began, TRY_EVERY_NS);
             if (err)
                 return err;
         }

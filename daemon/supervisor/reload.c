@@ -170,7 +170,7 @@ static void watch(struct reload *reload, uint64_t now) {
     uint64_t opening = atomic_load_explicit(&reload->opening.number, memory_order_acquire);
     uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
-    if (opening != reload->seen_opening || progress != reload->seen_progress) {
+    if (opening != reload->seen_opening || progress != reload->seen_progress || supervisor->stood_still) {
         reload->seen_opening = opening;
         reload->seen_progress = progress;
         reload->seen_ns = now;

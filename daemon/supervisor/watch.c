@@ -1,6 +1,5 @@
 #include "daemon/supervisor/watch.h"
 
-#include "base/time.h"
 #include "daemon/supervisor/clients/brought.h"
 #include "daemon/supervisor/clients/session_turn.h"
 #include "daemon/supervisor/clients/tracing.h"
@@ -11,16 +10,13 @@
 #include "daemon/supervisor/feeds/prepared_ring.h"
 #include "daemon/supervisor/feeds/sample_caches.h"
 #include "daemon/supervisor/indexing.h"
-
-// A machine that was suspended, or too busy to run us, may not have run other processes either.
-#define STANDSTILL_NS (1 * NS_PER_S)
+#include "daemon/supervisor/standstill.h"
 
 void watch_tick(struct supervisor *supervisor, uint64_t now) {
     struct served_feed *feed;
     struct session *session;
     struct device *device;
-    supervisor->stood_still = supervisor->ticked_ns && now > supervisor->ticked_ns + STANDSTILL_NS;
-    supervisor->ticked_ns = now;
+    standstill_tick(supervisor, now);
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_tick(feed, now);
     LIST_FOREACH(session, &supervisor->sessions, link)

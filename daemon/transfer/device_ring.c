@@ -14,6 +14,7 @@
 #include "daemon/transfer/reporting.h"
 
 #define MEASURED_BYTES (128ull << 20)
+#define MEASURED_MOST  1024u // copies: the process does nothing else meanwhile
 #define TELL_IMAGES_NS (250 * NS_PER_MS)
 
 enum {
@@ -206,7 +207,7 @@ int device_ring_measure_bus(struct device_ring *pool, uint64_t *bytes_per_s, str
     const uint64_t bytes = min_u64(ring_first_bytes(source), pool->slots.first_bytes);
     uint64_t copied = 0, began = 0;
     // The first copy is a warm-up and does not count.
-    for (uint32_t i = 0; !i || copied < MEASURED_BYTES; i++) {
+    for (uint32_t i = 0; !i || (copied < MEASURED_BYTES && i <= MEASURED_MOST); i++) {
         int err = gpu_copy_in(pool->gpu, copies->streams[0],
                               pool->slots.first.address + i % ring->slot_count * pool->slots.first_bytes,
                               ring_slot_data(&copies->source, i % source->slot_count), bytes, error);

@@ -48,6 +48,8 @@ static int open_simulated(struct engine *engine, struct error *error) {
 
 static bool refuses(struct engine *engine) {
     engine->seen++;
+    if (engine->seen == 1)
+        host_faults_delay(&engine->faults, engine->faults.first_image_ms);
     if (engine->seen == engine->faults.crash_image)
         abort();
     while (engine->seen == engine->faults.stall_image)

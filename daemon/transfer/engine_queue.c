@@ -14,6 +14,7 @@ struct engine_queue {
     pthread_cond_t more, fewer;
     STAILQ_HEAD(, engine_job) jobs; // the first one is being done
     _Atomic uint64_t began_ns;      // ... since then; 0: there is none. Written by the thread
+    _Atomic bool has_worked;        // a job is done; written by the thread
     bool ending;
 };
 
@@ -33,6 +34,8 @@ static void *decode_all(void *argument) {
         atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
         job->err = engine_decode(queue->engine, job->stream, job->images, job->count, &job->error);
         atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
+        // Release: pairs with the acquire in engine_queue_warms_up.
+        atomic_store_explicit(&queue->has_worked, true, memory_order_release);
         pthread_mutex_lock(&queue->lock);
         STAILQ_REMOVE_HEAD(&queue->jobs, link);
         // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
@@ -100,4 +103,10 @@ void engine_queue_wait(struct engine_queue *queue, struct engine_job *job) {
 uint64_t engine_queue_moved_ns(const struct engine_queue *queue, uint64_t now) {
     const uint64_t began = queue ? atomic_load_explicit(&queue->began_ns, memory_order_relaxed) : 0;
     return began && began < now ? began : now;
+}
+
+// Acquire: the job has ended for those who then ask when the engine last moved.
+bool engine_queue_warms_up(const struct engine_queue *queue) {
+    return queue && !atomic_load_explicit(&queue->has_worked, memory_order_acquire) &&
+           atomic_load_explicit(&queue->began_ns, memory_order_relaxed);
 }

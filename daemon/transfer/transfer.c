@@ -39,6 +39,8 @@ struct transfer {
     struct trace_writer trace;
     struct gpu_clock clock;
     struct pool_set pools;
+    struct gpu_watch watch;
+    bool in_driver;
     uint64_t beat_ns, listened_ns, stepped_ns;
     uint64_t nap_ns; // the last one while waiting for releases
     struct error failure;
@@ -164,13 +166,34 @@ static void sleep_for_work(struct transfer *transfer) {
 
 // ---- Running -----------------------------------------------------------------------------------------------
 
+// The driver may take its time, and so may the engine for its first job. The supervisor waits for that longer than for
+// anything else.
+static void show_life(const struct transfer *transfer, uint64_t now) {
+    const struct engine_queue *engine = transfer->pools.engine;
+    const uint64_t in_driver = transfer->in_driver || engine_queue_warms_up(engine);
+    atomic_store_explicit(&transfer->stats->heartbeat_ns, engine_queue_moved_ns(engine, now),
+                          memory_order_relaxed);
+    atomic_store_explicit(&transfer->stats->in_driver, in_driver, memory_order_release); // see shm/layout.h
+}
+
 static void beat(struct transfer *transfer, uint64_t now) {
     if (now < transfer->beat_ns + BEAT_NS)
         return;
     transfer->beat_ns = now;
     pools_count(&transfer->pools);
-    const uint64_t moved = engine_queue_moved_ns(transfer->pools.engine, now);
-    atomic_store_explicit(&transfer->stats->heartbeat_ns, moved, memory_order_relaxed);
+    show_life(transfer, now);
+}
+
+static void driver_begins(struct gpu_watch *watch) {
+    struct transfer *transfer = CONTAINER_OF(watch, struct transfer, watch);
+    transfer->in_driver = true;
+    atomic_store_explicit(&transfer->stats->in_driver, 1, memory_order_relaxed);
+}
+
+static void driver_ended(struct gpu_watch *watch) {
+    struct transfer *transfer = CONTAINER_OF(watch, struct transfer, watch);
+    transfer->in_driver = false;
+    show_life(transfer, monotonic_ns());
 }
 
 static int serve(struct transfer *transfer) {
@@ -217,6 +240,7 @@ static int open_gpu(struct transfer *transfer, struct error *error) {
     int err = gpu_open(&transfer->pools.gpu, transfer->settings->uuid, error);
     if (err)
         return err;
+    transfer->pools.gpu->watch = &transfer->watch;
     // Under another spelling, the supervisor would treat it as a separate GPU with its own memory budget.
     if (strcmp(transfer->pools.gpu->uuid, transfer->settings->uuid) != 0)
         return error_set(error, -EINVAL, "this GPU is called %s", transfer->pools.gpu->uuid);
@@ -266,6 +290,7 @@ int transfer_run(void) {
     LIST_INIT(&transfer.pools.list);
     transfer.pools.trace = &transfer.trace;
     transfer.pools.clock = &transfer.clock;
+    transfer.watch = (struct gpu_watch){driver_begins, driver_ended};
     log_open("transfer", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-transfer");
     int err = start(&transfer, &transfer.failure);

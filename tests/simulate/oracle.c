@@ -176,8 +176,6 @@ static bool transfer_fails(const struct client *client, int err) {
         return plan.lies;
     if (err == -ENOMEM && says(client, "more memory than most"))
         return plan.no_growth;
-    if (says(client, "was killed and does not end"))
-        return err == -EIO && (plan.driver_hangs || plan.weights[CHAOS_SUSPEND]);
     if (says(client, "has died each time that it opened the pool") ||
         says(client, "has died each time that a slot of the pool was to grow"))
         return err == -EIO && dies;

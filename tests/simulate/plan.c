@@ -154,6 +154,7 @@ static void make_gpus(void) {
     plan.copy_us = (uint32_t)CHOOSE(2, 50, 1000);
     plan.transfer_deaths = (uint32_t)CHOOSE(0, 0, 1, 5, 20);
     plan.driver_hangs = (uint32_t)CHOOSE(0, 0, 0, 500);
+    plan.driver_delays = (uint32_t)CHOOSE(0, 0, 5, 50);
     plan.lies = (uint32_t)CHOOSE(0, 0, 0, 0, 10);
 }
 

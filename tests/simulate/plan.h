@@ -58,6 +58,7 @@ extern struct plan {
     uint32_t copy_us;         // a piece of work in a stream takes, at most
     uint32_t transfer_deaths; // of thousand steps of transfer processes
     uint32_t driver_hangs;    // of thousand of them that end: not for a while
+    uint32_t driver_delays;   // of thousand rounds that call the driver: it returns seconds later
     uint32_t lies;            // of thousand rounds of transfer processes
     // Faults that happen to somebody at some time: how often each kind comes up.
     uint32_t faults, gap_us;

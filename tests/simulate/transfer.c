@@ -85,6 +85,10 @@ static void act(struct actor *actor) {
             reap(transfer);
         return;
     }
+    if (killed && !transfer->process->asked && !plan.lies &&
+        transfer->process->signalled_ns > transfer->in_driver_ns &&
+        transfer->process->signalled_ns <= transfer->driver_until_ns)
+        sim_violated("the transfer process of %s is killed while it waits for its driver", transfer->uuid);
     if (killed || orphan_ends) {
         die(transfer, 9);
         return;
@@ -166,7 +170,7 @@ void transfers_kill_one(void) {
 
 void transfers_stop_one(uint64_t for_ns) {
     struct transfer *transfer = any_running();
-    if (transfer)
+    if (transfer && sim.now_ns >= transfer->driver_until_ns)
         transfer->stands_still_ns = sim.now_ns + for_ns;
 }
 

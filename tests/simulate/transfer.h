@@ -24,6 +24,9 @@ struct transfer {
     bool runs, asleep, opens_late;
     int signal; // that it ended with
     uint64_t stands_still_ns, orphan_until_ns, nap_ns;
+    struct gpu_watch watch;
+    bool has_called;                        // the driver
+    uint64_t in_driver_ns, driver_until_ns; // of the last call that took long
     jmp_buf dying;
 };
 

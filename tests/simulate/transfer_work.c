@@ -229,9 +229,38 @@ static bool prepare_one(struct transfer *transfer) {
     return true;
 }
 
+static void driver_begins(struct gpu_watch *watch) {
+    CONTAINER_OF(watch, struct transfer, watch)->has_called = true;
+}
+
+static void driver_ended(struct gpu_watch *watch) {
+    (void)watch;
+}
+
+// True: it is in the driver from now on, for longer than loader_timeout, and shows that. What it does there has been
+// done in an earlier round, as a process here cannot wait in the midst of one.
+static bool waits_for_driver(struct transfer *transfer) {
+    const bool waits = transfer->has_called && transfer->record && sim_fault(plan.driver_delays);
+    transfer->has_called = false;
+    if (transfer->record) {
+        atomic_store(&transfer->record->heartbeat_ns, sim.now_ns);
+        atomic_store(&transfer->record->in_driver, waits);
+    }
+    if (!waits)
+        return false;
+    transfer->in_driver_ns = sim.now_ns;
+    transfer->driver_until_ns = transfer->stands_still_ns = sim.now_ns + sim_between(1, 8) * NS_PER_S;
+    sim_trace("transfer process of %s: in the driver until %" PRIu64, transfer->uuid,
+              transfer->driver_until_ns);
+    actor_wake(&transfer->actor, transfer->driver_until_ns - sim.now_ns);
+    return true;
+}
+
 static void open_gpu(struct transfer *transfer) {
     struct error error = {.text = "simulated"};
     SIM_MUST(gpu_open(&transfer->gpu, transfer->uuid, &error) == 0);
+    transfer->watch = (struct gpu_watch){driver_begins, driver_ended};
+    transfer->gpu->watch = &transfer->watch;
     report(transfer, TRANSFER_READY, 0, &error, NULL, -1);
 }
 
@@ -265,6 +294,8 @@ void transfer_serve(struct transfer *transfer) {
     may_die();
     if (transfer->process && transfer->process->state == PROCESS_STOPPING)
         _longjmp(transfer->dying, TRANSFER_EXITS);
+    if (waits_for_driver(transfer))
+        return;
     if (!transfer->gpu)
         open_gpu(transfer);
     listen_to_supervisor(transfer);

@@ -65,8 +65,8 @@ def age_s(pid):
 
 def kill_transfer(storm, chance):
     """Not before it has worked, as far as one can tell: five that die earlier are the end of the GPU's feeds. On a real GPU it
-    takes a second to start."""
-    youngest = 0.5 if storm.arguments.gpu.startswith("host") else 3
+    takes a second to start, and a slow driver some more to open all pools."""
+    youngest = 8 if storm.arguments.slow_driver else 0.5 if storm.arguments.gpu.startswith("host") else 3
     transfers = [pid for pid in storm.daemon.children("transfer")["transfer"] if age_s(pid) >= youngest]
     if not transfers:
         return False

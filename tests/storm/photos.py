@@ -13,7 +13,7 @@ import test_tar
 
 SIDE = 24
 STEPS = f"random_resized_crop {SIDE}, flip 0.5"
-ENGINE = {"FEEDD_SIMULATED_GPU": "refuse_image=11"}  # libjpeg decodes what a simulated engine refuses
+ENGINE = "refuse_image=11"  # libjpeg decodes what a simulated engine refuses
 CRASHES = 166  # pixels wide, as failing_decoder.c has it
 LIBRARY = harness.PROGRAMS / "tests/failing_decoder.so"
 FATAL = ("spoilt", "mended")  # the datasets with images at which the decoder crashes,

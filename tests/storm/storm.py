@@ -42,6 +42,8 @@ STARTING_S = 10  # that a daemon may take to look at all files
 SILENT_S = 20  # that a daemon may give no answer, at most: it does not start, or it hangs
 GIVEN_BACK_S = 10  # a thread beside the loop may still be closing what the last feed had
 NS_PER_S = 1_000_000_000
+# loader_timeout is 2 s below. One call in 40, so that all pools are open after a few seconds.
+SLOW_DRIVER = "slow_every=40,register_ms=2500,unregister_ms=2500,create_ms=2500,import_ms=2500"
 
 
 class Storm:
@@ -71,7 +73,8 @@ class Storm:
         self.cuts += [self._cut(name, 3) for name in ("replacing.bin", "fading.arrow", "alike.arrow")]
         self.pictures = sorted((self.folder / "pictures").rglob("*.jpg"))
         self.group = MemoryGroup()
-        environment = photos.ENGINE | ({"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {})
+        environment = {"FEEDD_SIMULATED_GPU": photos.ENGINE + (f",{SLOW_DRIVER}" if arguments.slow_driver else "")}
+        environment |= {"LD_PRELOAD": str(photos.LIBRARY)} if crashes else {}
         self.daemon = Daemon(self.instance, self.group.wrap, environment)
         self.condemned = 0  # images that are whole, at which loaders were stopped twice
         self.lanes = [self._lane(*each) for each in choose_lanes(self.datasets, arguments.gpu)]
@@ -358,6 +361,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the plan; which process an event meets is a matter of time")
     parser.add_argument("--rate", type=float, default=1, help="events, as a multiple of plan.py")
     parser.add_argument("--gpu", default="host:0", help="the device of consumers on a GPU, such as cuda:0; none: without")
+    parser.add_argument("--slow-driver", action="store_true", help="of the simulated GPU: some calls take 2.5 s")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
     log = harness.BUILD / "storm.log"
     parser.add_argument("--keep-log", type=pathlib.Path, default=log, help="copy the daemon's log there")

@@ -253,7 +253,7 @@ static void test_no_lie_is_taken(void **state) {
     stats_close(create(&fd));
     lie(fd, offsetof(struct stats_header, magic), 0, 8, -EAGAIN, "not ready");
     lie(fd, offsetof(struct stats_header, magic), 1, 8, -EPROTO, "not a statistics file");
-    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 9");
+    lie(fd, offsetof(struct stats_header, version), STATS_VERSION + 1, 4, -EPROTO, "version 10");
     lie(fd, offsetof(struct stats_header, header_bytes), 1, 4, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, total_bytes), 1, 8, -EPROTO, "another build");
     lie(fd, offsetof(struct stats_header, max_feeds), 1, 4, -EPROTO, "another build");

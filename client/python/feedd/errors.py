@@ -16,7 +16,8 @@ class OptionError(Error, ValueError):
 
 
 class Timeout(Error, TimeoutError):
-    """No batch came within ``timeout`` seconds, or the daemon did not answer within 30 s when a loader attached."""
+    """No batch came within ``timeout`` seconds, or the daemon did not answer within 30 s, or 150 s on a GPU, when a loader
+    attached."""
 
 
 class TooManyBatches(Error, BufferError):

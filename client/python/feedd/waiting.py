@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WARN_AFTER_MS = 5000
 _RECONNECT_S = 60  # libfeed's default, as is the next one
 _CONNECT_S = 30
+_CONNECT_GPU_S = 150
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -35,7 +36,8 @@ def warn(text: str) -> None:
 def warn_of_opening(socket: str | None) -> None:
     """The extension module calls this when a feed has not been opened after 5 s."""
     warn(f"feedd on {socket_name(socket)} has not answered for {WARN_AFTER_MS / 1000:g} s: this loader gives up after"
-         f" {_CONNECT_S} s. Check that the daemon is alive (systemctl status feedd) and look at its log")
+         f" {_CONNECT_S} s ({_CONNECT_GPU_S} s while the daemon opens a GPU)."
+         " Check that the daemon is alive (systemctl status feedd) and look at its log")
 
 
 def what_is_awaited(ranks: "Ranks", has_had_batches: bool) -> str:

@@ -5,15 +5,19 @@
 #include <unistd.h>
 
 #include "base/scope.h"
+#include "base/time.h"
 #include "daemon/log.h"
 
 #define FILES_MOST 1024u // with more, loaders are rarely at the same one
+#define TIME_NS                                                                                              \
+    NS_PER_S // a loader that starts has no heartbeat, and where files are far away, opening takes long
 
 void reopen_files(int first, uint32_t count) {
     char path[64];
     if (count > FILES_MOST)
         return;
-    for (int given = first; given < first + (int)count; given++) {
+    const uint64_t until = monotonic_ns() + TIME_NS;
+    for (int given = first; given < first + (int)count && monotonic_ns() < until; given++) {
         int flags = fcntl(given, F_GETFL);
         // Leads to the same file, whatever its path now names; permission to read it is checked again.
         snprintf(path, sizeof path, "/proc/self/fd/%d", given);

@@ -64,6 +64,17 @@ void abandoned_excuse(struct delivery *delivery, uint64_t now) {
     }
 }
 
+void abandoned_stood_still(struct delivery *delivery, uint64_t from_ns, uint64_t to_ns) {
+    const uint64_t gap_ns = to_ns - from_ns;
+    for (uint32_t slot = 0; delivery->has_hung && slot < count_slots(delivery); slot++) {
+        struct slot_state *state = &delivery->slots[slot];
+        if (state->hung_ns)
+            state->hung_ns = min_u64(state->hung_ns + gap_ns, to_ns);
+        if (state->moves)
+            state->moves_ns = min_u64(state->moves_ns + gap_ns, to_ns);
+    }
+}
+
 void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns) {
     delivery->has_hung = true;
     for (uint32_t slot = 0; slot < count_slots(delivery); slot++) {

@@ -19,6 +19,9 @@ void abandoned_note(struct delivery *delivery, uint32_t owner, uint64_t now, uin
 // Nor does time count while the batch has to move and slots of the ring are still being allocated.
 void abandoned_excuse(struct delivery *delivery, uint64_t now);
 
+// The machine has stood still. That time does not count either.
+void abandoned_stood_still(struct delivery *delivery, uint64_t from_ns, uint64_t to_ns);
+
 // It was killed and does not end: the same batches are to be moved. Returns how many.
 uint32_t abandoned_leave(struct delivery *delivery, uint32_t owner, uint64_t now, uint64_t since_ns);
 

@@ -96,7 +96,7 @@ static int start_process(struct device *device, struct error *error) {
         .changed = on_changed,
         .owner = device,
     };
-    device->told = false;
+    device->warned = device->told = false;
     device->asked_engine = start.decodes;
     return transfer_process_start(&start, &device->transfer, error);
 }

@@ -52,13 +52,14 @@ struct device {
     LIST_HEAD(, tenant) tenants;
     struct respawn respawn;
     uint64_t idle_since_ns;      // without tenants; 0: it has some
-    bool told;                   // that its process was killed and does not end
+    bool warned, told;           // that its process was killed and does not end: the log, and the tenants
     struct error lost;           // what the last process said before it ended
     uint64_t lost_ns;            // when it said so
     bool asked_engine;           // the process was started to open its engine
     enum transfer_engine engine; // of the last process that was READY
     char engine_why[256];        // with ENGINE_MISSING: a sentence
     uint64_t closed_ns;          // when it last reported that it had closed a pool
+    uint64_t in_driver_ns;       // when it was last seen to wait for the driver
 };
 
 // The device with that UUID; its transfer process is being started if it is not running.

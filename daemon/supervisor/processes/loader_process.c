@@ -35,7 +35,7 @@ bool loader_process_has_worked(const struct loader_process *loader, bool idle) {
 }
 
 uint64_t loader_process_silent_ns(const struct loader_process *loader, uint64_t now) {
-    return stats_silent_ns(&loader->record->heartbeat_ns, loader->process.started_ns, now);
+    return process_silent_ns(&loader->process, &loader->record->heartbeat_ns, now);
 }
 
 bool loader_process_read(const struct loader_process *loader, uint64_t file_numbers, uint64_t now,

@@ -11,6 +11,7 @@
 #include "base/states.h"
 #include "base/time.h"
 #include "daemon/supervisor/processes/spawn.h"
+#include "shm/stats.h"
 
 static const struct state states[] = {
     [PROCESS_RUNNING] = {"running", STATE(PROCESS_STOPPING) | STATE(PROCESS_KILLED) | STATE(PROCESS_EXITED)},
@@ -162,6 +163,24 @@ bool process_hangs(const struct process *process, uint64_t now, uint64_t patienc
 bool process_lingers(const struct process *process, uint64_t now, uint64_t patience_ns) {
     return process_hangs(process, now, patience_ns) ||
            (process->state == PROCESS_EXITED && now >= process->ended_ns + patience_ns);
+}
+
+// ---- Silence -----------------------------------------------------------------------------------------------
+
+void process_excuse(struct process *process, const _Atomic uint64_t *heartbeat_ns, uint64_t from_ns,
+                    uint64_t to_ns) {
+    const uint64_t beat_ns = to_ns - stats_silent_ns(heartbeat_ns, process->started_ns, to_ns);
+    if (beat_ns >= process->woke_ns)
+        process->stood_still_ns = 0;
+    process->stood_still_ns += to_ns - from_ns;
+    process->woke_ns = to_ns;
+}
+
+uint64_t process_silent_ns(const struct process *process, const _Atomic uint64_t *heartbeat_ns,
+                           uint64_t now) {
+    const uint64_t silent_ns = stats_silent_ns(heartbeat_ns, process->started_ns, now);
+    const bool since_then = now - silent_ns >= process->woke_ns;
+    return since_then ? silent_ns : silent_ns - min_u64(silent_ns, process->stood_still_ns);
 }
 
 // ---- Starting ----------------------------------------------------------------------------------------------

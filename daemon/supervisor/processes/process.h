@@ -34,6 +34,8 @@ struct process {
     uint64_t started_ns;
     uint64_t signalled_ns; // last asked to end, or killed
     uint64_t ended_ns;     // reaped
+    // The machine stood still until woke_ns, and, since the last heartbeat before that, for so long.
+    uint64_t woke_ns, stood_still_ns;
 
     // Private to process.c, and to the file that knows what the channel carries.
     LIST_ENTRY(process) link; // of the set, until it has been reaped
@@ -94,6 +96,13 @@ bool process_hangs(const struct process *process, uint64_t now, uint64_t patienc
 
 // Killed, or reaped, that long ago and not GONE: something of it still runs in the kernel.
 bool process_lingers(const struct process *process, uint64_t now, uint64_t patience_ns);
+
+// The machine has stood still: from now on, that does not count as silence.
+void process_excuse(struct process *process, const _Atomic uint64_t *heartbeat_ns, uint64_t from_ns,
+                    uint64_t to_ns);
+
+// How long it has not moved, as its heartbeat says.
+uint64_t process_silent_ns(const struct process *process, const _Atomic uint64_t *heartbeat_ns, uint64_t now);
 
 // Gives back a process that is GONE. The owner must not touch it again.
 void process_release(struct process *process);

@@ -36,7 +36,12 @@ struct unsent {
 };
 
 uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now) {
-    return stats_silent_ns(&transfer->record->heartbeat_ns, transfer->process.started_ns, now);
+    return process_silent_ns(&transfer->process, &transfer->record->heartbeat_ns, now);
+}
+
+bool transfer_process_is_in_driver(const struct transfer_process *transfer) {
+    // Pairs with the release in transfer.c: after a call that has ended, its heartbeat is a new one.
+    return atomic_load_explicit(&transfer->record->in_driver, memory_order_acquire) != 0;
 }
 
 // ---- Sending -----------------------------------------------------------------------------------------------
@@ -282,6 +287,7 @@ int transfer_process_start(const struct transfer_start *start, struct transfer_p
     // Before it runs: from then on the heartbeat is its own.
     atomic_store_explicit(&transfer->record->heartbeat_ns, monotonic_ns(), memory_order_relaxed);
     atomic_store_explicit(&transfer->record->confined, 0, memory_order_relaxed);
+    atomic_store_explicit(&transfer->record->in_driver, 0, memory_order_relaxed);
     err = spawn(transfer, start, ends, settings_fd, error);
     if (err)
         return err;

@@ -57,6 +57,9 @@ bool transfer_process_send(struct transfer_process *transfer, const struct trans
 // Closes a descriptor that it sent, which can block, in a thread, and sets it to -1.
 void transfer_process_close(struct closer *closer, uint32_t record, int *fd);
 
+// Whether it waits for the driver, as it claims. Ask this before how long it has not moved: it moves as the call ends.
+bool transfer_process_is_in_driver(const struct transfer_process *transfer);
+
 // How long it has not moved.
 uint64_t transfer_process_silent_ns(const struct transfer_process *transfer, uint64_t now);
 
