@@ -110,20 +110,11 @@ static void end(struct served_feed *feed) {
     poll_set_remove(&feed->event);
 }
 
-static bool has_new_pool(const struct served_feed *feed, uint64_t now) {
-    const struct pool *pool;
-    LIST_FOREACH(pool, &feed->pools, link)
-        if (pool_is_new(pool, now))
-            return feed->supervisor->state == SUPERVISOR_RUNNING;
-    return false;
-}
-
 // A feed stays warm for a while after its last client has left.
 static void close_unless_used(struct served_feed *feed, uint64_t now) {
     const struct supervisor *supervisor = feed->supervisor;
     uint64_t linger = supervisor->state == SUPERVISOR_RUNNING ? supervisor->config->linger_s * NS_PER_S : 0;
-    if (served_feed_is_open(feed) && !served_feed_in_use(feed) && now >= feed->idle_since_ns + linger &&
-        !has_new_pool(feed, now))
+    if (served_feed_is_open(feed) && !served_feed_in_use(feed) && now >= feed->idle_since_ns + linger)
         served_feed_close(feed);
 }
 
@@ -151,8 +142,7 @@ static void close_idle_pools(struct served_feed *feed, uint64_t now) {
     struct pool *pool;
     uint64_t linger = feed->supervisor->config->linger_s * NS_PER_S;
     LIST_FOREACH(pool, &feed->pools, link)
-        if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger &&
-            !pool_is_new(pool, now))
+        if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger)
             pool_close(pool);
 }
 

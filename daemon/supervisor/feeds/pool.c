@@ -15,7 +15,6 @@
 
 #define CRASHES_MOST   5u                 // while opening one pool
 #define LAG_REPORTS_NS (2500 * NS_PER_MS) // they come once per second
-#define NEW_NS         (2 * NS_PER_S)     // in which a client that returns has attached again
 
 static const struct state states[] = {
     [POOL_WAITING] = {"waiting", STATE(POOL_OPENING) | STATE(POOL_CLOSING)},
@@ -73,7 +72,6 @@ int pool_enter(struct pool *pool, struct member *member, struct error *error) {
     member->consumer.bit = (uint32_t)__builtin_ctzll(~taken);
     pool->bits |= 1ull << member->consumer.bit;
     pool->idle_since_ns = 0;
-    pool->used = true;
     member->pool = pool;
     member->entered_ns = monotonic_ns();
     member->stalling_since_ns = member->stalling_heard_ns = 0;
@@ -106,11 +104,6 @@ bool pool_is_awaited(const struct pool *pool) {
         if (strcmp(member->request.device, pool->tenant.device->uuid) == 0)
             return true;
     return false;
-}
-
-bool pool_is_new(const struct pool *pool, uint64_t now) {
-    return !pool->used && pool->state != POOL_CLOSING &&
-           (pool->state != POOL_OPEN || now < pool->opened_ns + NEW_NS);
 }
 
 static struct member *find_member(const struct pool *pool, uint32_t bit) {
@@ -171,7 +164,6 @@ static void opened(struct pool *pool, uint64_t memory_bytes, int *fd) {
         *fd = -1;
     }
     set_state(pool, POOL_OPEN);
-    pool->opened_ns = monotonic_ns();
     pool->crashes = 0;
     pool->feed->admit = true;
     log_info("feed %" PRIu64 " has a pool of %" PRIu32 " batches on GPU %s", pool->feed->id,

@@ -38,8 +38,6 @@ struct pool {
     uint64_t bits;              // of its consumers
     uint64_t leaving;           // bits of consumers that the transfer process has not removed yet
     uint64_t idle_since_ns;     // 0: it has consumers
-    bool used;                  // it has had a consumer
-    uint64_t opened_ns;         // when it was last opened
 };
 
 // The events that its device sends it.
@@ -57,10 +55,6 @@ void pool_leave(struct pool *pool, struct member *member);
 
 // Clients wait for a place in it.
 bool pool_is_awaited(const struct pool *pool);
-
-// Nobody has used it yet, and it has only just been opened, or not yet. A client that returns attaches again every few
-// seconds until it is open. It is kept until then, or it would be begun anew each time.
-bool pool_is_new(const struct pool *pool, uint64_t now);
 
 // Lets the device's transfer process open it, if there is one.
 void pool_ask(struct pool *pool);
