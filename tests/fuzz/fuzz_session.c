@@ -296,7 +296,8 @@ static void expect_progress(void) {
         }
         world_turn();
         work_well();
-        world_wait(10 * NS_PER_S); // a loader that died too often is replaced
+        for (uint32_t second = 0; second < 10; second++)
+            world_wait(NS_PER_S); // a loader that died too often is replaced
         work_well();
         world_turn();
     }

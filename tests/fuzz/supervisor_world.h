@@ -206,11 +206,14 @@ static inline void world_turn(void) {
     }
 }
 
+// More than a second at once is a standstill, which does not count towards most limits.
 static inline void world_wait(uint64_t ns) {
     world.now_ns += ns;
     watch_tick(&world.supervisor, world.now_ns);
     world_turn();
 }
+
+#define SETTLE_MOST_S 1000u
 
 // ---- Beginning and end -------------------------------------------------------------------------------------
 
@@ -260,8 +263,8 @@ static inline void world_settle(void) {
     struct supervisor *supervisor = &world.supervisor;
     world.threads_stall = world.spawns_fail = world.reads_hang = false;
     world_turn();
-    for (uint32_t i = 0; i < 8 && world_is_busy(); i++)
-        world_wait(1000 * NS_PER_S);
+    for (uint32_t i = 0; i < SETTLE_MOST_S && world_is_busy(); i++)
+        world_wait(NS_PER_S);
     world_wait(1000 * NS_PER_S); // what the last feed left is given back
     FUZZ_CHECK(LIST_EMPTY(&supervisor->kept_rings) && TAILQ_EMPTY(&supervisor->brought));
     users_forget(supervisor, UINT64_MAX);
