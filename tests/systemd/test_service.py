@@ -244,8 +244,13 @@ pathlib.Path("/proc/self/oom_score_adj").write_text("150")
 (pathlib.Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
 file = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR, 0o600)
 stat = pathlib.Path(f"/proc/{sys.argv[2]}/stat")
+def has_ended():
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it may also end between opening and reading
+        return True
 for _ in range(4096):
-    if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+    if has_ended():
         sys.exit(0)
     os.write(file, bytes(1 << 16))
     time.sleep(0.001)
