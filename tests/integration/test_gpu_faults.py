@@ -1,6 +1,7 @@
 """GPUs that are not available, run out of memory or are lost, and consumers that hold up others: the clients concerned get
 an error, and the others continue. On simulated GPUs, which fail on demand."""
 
+import contextlib
 import errno
 import os
 import struct
@@ -14,6 +15,7 @@ import harness
 from devices import CPU, FAULTS, OTHER, SIMULATED, SIMULATED_UUID
 
 SHAPE = {"epochs": 3, "shuffle": True, "seed": 13}
+GPUS_AT_ONCE = 12  # The more become ready at once, the later each of them runs again.
 
 
 def faulty(faults, **settings):
@@ -174,11 +176,14 @@ def test_copy_that_never_ends():
 
 def test_gpu_that_takes_longer_to_open_than_loader_timeout():
     """Its process is not taken for one that hangs, neither while it opens the GPU nor right afterwards."""
-    for _ in range(3):
-        with devices.serve(loader_timeout=2, environment={FAULTS: "open_ms=3000"}) as feedd:
-            with devices.start(feedd, SIMULATED, step=True) as reader:
+    gpus = [f"host:{number}" for number in range(GPUS_AT_ONCE)]
+    with devices.serve(loader_timeout=2, simulated_gpus=len(gpus), environment={FAULTS: "open_ms=3000"}) as feedd:
+        with contextlib.ExitStack() as stack:
+            readers = [stack.enter_context(consumer.Consumer(feedd, "numbers", 20, device=gpu, step=True)) for gpu in gpus]
+            for reader in readers:
+                reader.attached()
                 reader.take(5)
-            assert not feedd.status()["last_errors"], feedd.read_log()
+        assert not feedd.status()["last_errors"], feedd.read_log()
 
 
 def test_transfer_process_that_cannot_start():
