@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/names.h"
 #include "base/sizes.h"
 #include "daemon/source/build/builder_pad.h"
 #include "daemon/source/build/field_words.h"
@@ -14,10 +13,7 @@
 static int refuse_type(struct builder *builder, const char *value) {
     char name[32];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(value, BLANKS "[@"), value);
-    static const char *const words[] = {"bytes", "length"};
-    const char *nearest = name_nearest(name, words, COUNT_OF(words)); // "byte" means bytes here, not u8
-    if (!nearest && !dtype_parse(name))
-        nearest = dtype_nearest(name);
+    const char *nearest = field_nearest_type(name);
     if (nearest)
         return builder_refuse(builder, -EINVAL, NULL, "unknown type \"%s\"; perhaps you mean \"%s\"", name,
                               nearest);

@@ -3,18 +3,15 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/names.h"
 #include "base/sizes.h"
 #include "daemon/source/build/builder_pad.h"
+#include "daemon/source/build/field_words.h"
 #include "daemon/source/build/text_value.h"
 
 #define BLANKS " \t"
 
 static int refuse_type(struct builder *builder, const char *type) {
-    static const char *const words[] = {"bytes", "length"};
-    const char *nearest = name_nearest(type, words, COUNT_OF(words)); // "byte" means bytes here, not u8
-    if (!nearest && !dtype_parse(type))
-        nearest = dtype_nearest(type);
+    const char *nearest = field_nearest_type(type);
     if (nearest)
         return builder_refuse(builder, -EINVAL, NULL, "unknown type \"%s\"; perhaps you mean \"%s\"", type,
                               nearest);
