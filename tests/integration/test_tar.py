@@ -328,7 +328,7 @@ def test_samples_that_are_not_whole():
     refuse(make(("1", {"jpg": b""})),
            'a.tar: found sample "1" without a member for field cls, wanted one with extension cls; it has jpg')  # fmt: skip
     many = {"seg.png": b"", **{f"part{number}.pt": b"" for number in range(40)}}  # more than a message lists
-    listed = ", ".join(many)[:116] + "..."
+    listed = ", ".join([*list(many)[:11], "..."]) + "\n"
     refuse(make(("1", {"jpg": b"", "cls": b"1"}), ("2", many)), f"wanted one with extension jpg|jpeg; it has {listed}")
     refuse(make(("1", {"jpg": b"", "cls": b"1"}), ("2", {"cls": b"1"})), 'found sample "2" without a member for field jpg')
     refuse(make(("1", {"jpg": b"", "jpeg": b""})), 'found a second member for field jpg in sample "1": 1.jpeg')

@@ -25,10 +25,10 @@ struct scan {
     struct tar tar;
     char key[TAR_NAME];               // of the sample that the row belongs to; "": none
     char extensions[EXTENSIONS_TEXT]; // of its members, for messages: "jpg, cls"
-    size_t extensions_length;
-    uint32_t found; // bit i: field i is in the row
-    bool listed;    // incomplete samples are
-    char why[512];  // the sample is incomplete; "": it is not, as far as is known
+    size_t extensions_length;         // sizeof extensions: some have no room
+    uint32_t found;                   // bit i: field i is in the row
+    bool listed;                      // incomplete samples are
+    char why[512];                    // the sample is incomplete; "": it is not, as far as is known
     struct index_progress *progress;
     _Alignas(8) uint8_t row[ROW_BYTES];
 };
@@ -75,15 +75,15 @@ static int note_incomplete(struct scan *scan) {
     return 0;
 }
 
-// Of those that have no room, "..." remains.
+// It runs for every member, so it formats nothing. "..." stands for those that have no room.
 static void note_extension(struct scan *scan, const char *extension) {
-    size_t used = scan->extensions_length, room = sizeof scan->extensions - used;
-    if (room <= 1)
+    const size_t used = scan->extensions_length, most = sizeof scan->extensions;
+    const char *comma = used ? ", " : "";
+    const bool fits = used + strlen(comma) + strlen(extension) + sizeof ", ..." <= most;
+    if (used == most)
         return;
-    size_t length = (size_t)snprintf(scan->extensions + used, room, "%s%s", used ? ", " : "", extension);
-    if (length >= room)
-        snprintf(scan->extensions + sizeof scan->extensions - 4, 4, "...");
-    scan->extensions_length = length >= room ? sizeof scan->extensions - 1 : used + length;
+    char *end = stpcpy(stpcpy(scan->extensions + used, comma), fits ? extension : "...");
+    scan->extensions_length = fits ? (size_t)(end - scan->extensions) : most;
 }
 
 static int end_sample(struct scan *scan) {
