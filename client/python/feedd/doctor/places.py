@@ -5,6 +5,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .comprehensions import values_of
 from .scopes import COMPREHENSIONS, FUNCTIONS
 from .script import Script
 
@@ -48,7 +49,7 @@ def _cases(script: Script, call: ast.Call, named: dict[int, str]) -> Iterator[Pl
         scope = scope.outer
     node = scope.node if scope is not None else None
     if isinstance(node, COMPREHENSIONS):
-        for bound in script.values_of(node)[:_MOST]:
+        for bound in values_of(script, node)[:_MOST]:
             _, copies = script.instance(node, bound)
             copied = copies[id(call)]
             assert isinstance(copied, ast.Call)

@@ -257,17 +257,13 @@ class Script:
         if isinstance(whole, (ast.List, ast.Tuple)) and isinstance(key, int) and -len(whole.elts) <= key < len(whole.elts):
             return [Option(whole.elts[key])]
         if isinstance(whole, ast.DictComp) and isinstance(whole.key, ast.Name):
-            for given in self.values_of(whole):
+            for given in values_of(self, whole):
                 name = given.get(whole.key.id)
                 if name is not None and self.value(name) == key:
                     new, _ = self.instance(whole, given)
                     assert isinstance(new, ast.DictComp)
                     return [Option(new.value)]
         return None
-
-    def values_of(self, node: ast.AST) -> list[dict[str, ast.expr]]:
-        """What a comprehension's variables stand for, one after another."""
-        return values_of(self, node)
 
     def instance(self, node: ast.AST, given: dict[str, ast.expr]) -> tuple[ast.AST, dict[int, ast.AST]]:
         return self.scopes.instance(node, given)
