@@ -342,8 +342,9 @@ struct stats_gpu {
     _Atomic uint64_t bus_bytes_per_s; // measured when its first ring is registered; 0: not yet
     _Atomic uint64_t counters[GPU_COUNTERS];
     _Atomic uint64_t confined; // a word of shm/confinement.h, which the process claims; 0: not yet
-    // 1 while the process waits for the driver, which can take minutes: so does its heartbeat. Release: the heartbeat
-    // comes before it is 0 again; pairs with the acquire in transfer_process.c.
+    // Written by the transfer process, and by the supervisor before it starts one. 1 while the process waits for the
+    // driver, which can take minutes in which its heartbeat stands still. Release: a new heartbeat comes before the 0;
+    // pairs with the acquire in transfer_process.c.
     _Atomic uint64_t in_driver;
     struct latency latencies[GPU_LATENCIES];
 };

@@ -166,8 +166,8 @@ int sample_cache_open(struct sample_cache *cache, uint64_t entries, int memory_f
     return 0;
 }
 
-// Room that was taken last: `used` ends where it does, and only who has it may lower `used` from there. Release: pairs
-// with the acquire in take_room.
+// Room that was taken last: `used` ends where it does, and only the process that holds it may lower `used` from there.
+// Release: pairs with the acquire in take_room.
 static bool give_back(const struct sample_cache *cache, uint64_t offset, uint64_t bytes) {
     uint64_t end = offset + bytes;
     return atomic_compare_exchange_strong_explicit(&cache->head->used, &end, offset, memory_order_release,

@@ -90,7 +90,7 @@ static int open_all(const struct config *config, bool known_only, struct dataset
             if (round_of(&config->datasets[i]) != round)
                 continue;
             if (opening)
-                atomic_store_explicit(&opening->number, i + 1,
+                atomic_store_explicit(&opening->number_plus_1, i + 1,
                                       memory_order_release); // pairs with the acquire of its reader
             err = open_one(config, i, &index, opened, error);
         }

@@ -12,9 +12,9 @@
 
 // What another thread may read meanwhile.
 struct datasets_opening {
-    // The number of the dataset that is being opened, counted from 1; 0: none yet. Stored with release: whoever sees it
-    // may read the configuration.
-    _Atomic uint64_t number;
+    // One more than the number of the dataset that is being opened; 0: none yet. Stored with release: a thread that has
+    // seen it may read the configuration.
+    _Atomic uint64_t number_plus_1;
     struct index_progress index; // of that dataset
 };
 

@@ -167,7 +167,7 @@ static void watch(struct reload *reload, uint64_t now) {
     struct supervisor *supervisor = reload->supervisor;
     uint64_t limit_s = supervisor->config->loader_timeout_s;
     // Pairs with the release in datasets_open: the configuration is complete.
-    uint64_t opening = atomic_load_explicit(&reload->opening.number, memory_order_acquire);
+    uint64_t opening = atomic_load_explicit(&reload->opening.number_plus_1, memory_order_acquire);
     uint64_t progress = atomic_load_explicit(&source_progress, memory_order_relaxed);
     char text[512];
     if (opening != reload->seen_opening || progress != reload->seen_progress || supervisor->stood_still) {

@@ -24,7 +24,7 @@ def test_paths_that_a_shell_would_expand():
 
 
 def test_types_of_fields():
-    """A byte is no u8 where bytes are meant."""
+    """Where bytes are meant, "byte" does not suggest u8."""
     for format, path in (("tar", "s-*.tar"), ("folder", "."), ("parquet", "*.parquet")):
         refused(format, 'unknown type "byte"; perhaps you mean "bytes"', path=path, field_x="byte")
         refused(format, 'unknown type "len"; perhaps you mean "length"', path=path, field_x="len @ file")

@@ -9,14 +9,14 @@
 #include "daemon/log.h"
 
 #define FILES_MOST 1024u // with more, loaders are rarely at the same one
-#define TIME_NS                                                                                              \
-    NS_PER_S // a loader that starts has no heartbeat, and where files are far away, opening takes long
+#define MOST_NS    NS_PER_S
 
+// Where files are far away, opening takes long, and a loader that starts has no heartbeat. So it stops after a while.
 void reopen_files(int first, uint32_t count) {
     char path[64];
     if (count > FILES_MOST)
         return;
-    const uint64_t until = monotonic_ns() + TIME_NS;
+    const uint64_t until = monotonic_ns() + MOST_NS;
     for (int given = first; given < first + (int)count && monotonic_ns() < until; given++) {
         int flags = fcntl(given, F_GETFL);
         // Leads to the same file, whatever its path now names; permission to read it is checked again.
