@@ -4,21 +4,18 @@
 //
 // bench_image_compare FOLDER [DEVICE [PARTS]]
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/scope.h"
 #include "base/sizes.h"
+#include "bench/pinned_file.h"
 #include "daemon/image/jpeg.h"
 #include "daemon/transfer/engine.h"
 
-#define FILE_MOST (16u << 20)
-#define GRID      16u
-#define SHOWN     60u
+#define GRID  16u
+#define SHOWN 60u
 
 struct part {
     char name[64];
@@ -30,7 +27,6 @@ struct part {
 struct comparison {
     struct gpu *gpu;
     struct engine *engine;
-    gpu_stream stream;
     struct image_jpeg *jpeg;
     struct part *parts;
     uint32_t count, parts_each;
@@ -92,6 +88,7 @@ static void add_parts(struct comparison *comparison, const char *name, uint8_t *
 
 static void load_all(struct comparison *comparison, const char *folder) {
     struct dirent **names;
+    struct error error = {0};
     int files = scandir(folder, &names, NULL, alphasort);
     if (files < 3)
         fail("wanted a folder with JPEGs");
@@ -99,11 +96,12 @@ static void load_all(struct comparison *comparison, const char *folder) {
     for (int i = 0; i < files && comparison->parts; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-        uint8_t *bytes = malloc(FILE_MOST);
-        ssize_t count = fd < 0 || !bytes ? -1 : read(fd, bytes, FILE_MOST);
-        if (count > 0)
-            add_parts(comparison, names[i]->d_name, bytes, (size_t)count);
+        uint8_t *bytes = NULL;
+        size_t count = 0;
+        if (names[i]->d_name[0] == '.')
+            continue;
+        check(pinned_file_read(comparison->gpu, path, &bytes, &count, &error), &error);
+        add_parts(comparison, names[i]->d_name, bytes, count);
     }
 }
 
@@ -157,9 +155,7 @@ static void run(struct comparison *comparison, uint32_t batch, const char *way) 
                 (struct engine_image){.bytes = comparison->parts[first + i].bytes,
                                       .record = &comparison->parts[first + i].record,
                                       .to = comparison->planes.address + comparison->parts[first + i].place};
-        check(engine_decode(comparison->engine, comparison->stream, comparison->images, count, &error),
-              &error);
-        check(gpu_synchronize(comparison->gpu, &error), &error);
+        check(engine_decode(comparison->engine, comparison->images, count, &error), &error);
         for (uint32_t i = 0; i < count; i++) {
             if (comparison->images[i].decoded) {
                 compare(comparison, &comparison->parts[first + i], way);
@@ -179,11 +175,10 @@ int main(int count, char **arguments) {
     if (count < 2)
         fail("wanted FOLDER [DEVICE [PARTS]]");
     check(image_jpeg_open(&comparison.jpeg, &error), &error);
-    load_all(&comparison, arguments[1]);
     check(gpu_resolve(count > 2 ? arguments[2] : "cuda:0", uuid, &error), &error);
     check(gpu_open(&comparison.gpu, uuid, &error), &error);
     check(engine_open(&comparison.engine, comparison.gpu, &error), &error);
-    check(gpu_stream_create(comparison.gpu, &comparison.stream, &error), &error);
+    load_all(&comparison, arguments[1]);
     check(gpu_create(comparison.gpu, gpu_round_up(comparison.gpu, comparison.bytes), &comparison.planes, &fd,
                      &error),
           &error);

@@ -3,19 +3,17 @@
 //
 // bench_image_engine FOLDER TRANSFORM BATCH SECONDS [DEVICE]
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/dtype.h"
-#include "base/scope.h"
 #include "base/sizes.h"
 #include "base/time.h"
+#include "bench/pinned_file.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/image/gpu_plan.h"
 #include "daemon/image/steps_fit.h"
@@ -23,7 +21,6 @@
 #include "daemon/transfer/engine.h"
 #include "gpu/finish.h"
 
-#define FILE_MOST  (16u << 20)
 #define FILES_MOST 4096u
 #define AREA       (GPU_IMAGE_PIXELS / 2 * 3)
 #define FINISHES   20u
@@ -84,23 +81,16 @@ static void load(struct loop *loop, const char *folder, const char *name, struct
     struct error error = {0};
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    static uint8_t bytes[FILE_MOST];
-    ssize_t count = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
-    if (count < 0)
-        fail("cannot read a file");
+    size_t count = 0;
+    check(pinned_file_read(loop->gpu, path, &photograph->bytes, &count, &error), &error);
     const struct image_place place = {.seed = 1, .position = loop->count};
-    check(image_jpeg_look(jpeg, bytes, (size_t)count, &survey, &error), &error);
+    check(image_jpeg_look(jpeg, photograph->bytes, count, &survey, &error), &error);
     check(image_plan_make(&plan, &loop->steps, survey.width, survey.height, &place, &error), &error);
     if (image_gpu_plan(&plan, &survey, *image_orientation(1), AREA, &photograph->record) != IMAGE_GPU_FITS) {
         loop->left_out++;
         return;
     }
     photograph->record.bytes = (uint32_t)count;
-    photograph->bytes = malloc((size_t)count);
-    if (!photograph->bytes)
-        fail("no memory");
-    memcpy(photograph->bytes, bytes, (size_t)count);
     loop->count++;
 }
 
@@ -158,8 +148,7 @@ static uint32_t decode(struct loop *loop, uint32_t first) {
                                                 .record = &photograph->record,
                                                 .to = loop->planes.address + (uint64_t)i * AREA};
     }
-    check(engine_decode(loop->engine, loop->stream, loop->images, loop->batch, &error), &error);
-    check(gpu_synchronize(loop->gpu, &error), &error);
+    check(engine_decode(loop->engine, loop->images, loop->batch, &error), &error);
     for (uint32_t i = 0; i < loop->batch; i++)
         decoded += loop->images[i].decoded;
     return decoded;
@@ -208,8 +197,8 @@ int main(int count, char **arguments) {
         fail("wanted FOLDER TRANSFORM BATCH SECONDS [DEVICE]");
     loop.batch = (uint32_t)strtoul(arguments[3], NULL, 10);
     parse_steps(&loop, arguments[2]);
-    load_all(&loop, arguments[1]);
     open_gpu(&loop, count == 6 ? arguments[5] : "cuda:0");
+    load_all(&loop, arguments[1]);
     decode(&loop, 0);
     const double cpu = cpu_seconds(), seconds = strtod(arguments[4], NULL);
     const uint64_t begin = monotonic_ns(), end = begin + (uint64_t)(seconds * (double)NS_PER_S);

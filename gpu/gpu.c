@@ -306,8 +306,12 @@ int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct err
     return gpu->operations->write_word_last(gpu, word, error);
 }
 
+int gpu_stream_synchronize(struct gpu *gpu, gpu_stream stream, struct error *error) {
+    return gpu->operations->synchronize(gpu, stream, error);
+}
+
 int gpu_synchronize(struct gpu *gpu, struct error *error) {
-    return gpu->operations->synchronize(gpu, error);
+    return gpu->operations->synchronize(gpu, NULL, error);
 }
 
 int gpu_free_bytes(struct gpu *gpu, uint64_t *bytes, struct error *error) {

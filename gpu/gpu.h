@@ -50,8 +50,8 @@ struct gpu {
     struct gpu_watch *watch; // the owner's; NULL: none
 };
 
-// Calls of a transfer process that wait for nothing but the driver, unlike gpu_synchronize and gpu_call. Each can take
-// minutes where many processes use the driver, since pinning memory holds its locks.
+// Calls of a transfer process that wait for nothing but the driver, unlike gpu_call and the two that synchronize. Each
+// can take minutes where many processes use the driver, since pinning memory holds its locks.
 struct gpu_watch {
     void (*begins)(struct gpu_watch *watch);
     void (*ended)(struct gpu_watch *watch);
@@ -77,7 +77,7 @@ struct gpu_operations {
     int (*write_word_last)(struct gpu *gpu, const struct gpu_word *word, struct error *error);
     int (*wait_word)(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value,
                      struct error *error);
-    int (*synchronize)(struct gpu *gpu, struct error *error);
+    int (*synchronize)(struct gpu *gpu, gpu_stream stream, struct error *error); // NULL: all streams
     int (*free_bytes)(struct gpu *gpu, uint64_t *bytes, struct error *error);
     int (*urgent_stream_create)(struct gpu *gpu, gpu_stream *stream, struct error *error);
     int (*call)(struct gpu *gpu, void (*function)(void *), void *argument, struct error *error);
@@ -159,6 +159,10 @@ int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct err
 
 // Queued: later work of the stream waits until the word is at least `value`.
 int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value, struct error *error);
+
+// Waits for all work queued on the stream, which is not the default one. Like gpu_call, it may come from another thread
+// than the other calls.
+int gpu_stream_synchronize(struct gpu *gpu, gpu_stream stream, struct error *error);
 
 // Waits for all work queued in the context, no matter who queued it.
 int gpu_synchronize(struct gpu *gpu, struct error *error);

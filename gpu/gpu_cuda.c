@@ -299,9 +299,12 @@ static int cuda_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, 
                            "queue the wait for a word", error);
 }
 
-static int cuda_synchronize(struct gpu *gpu, struct error *error) {
+static int cuda_synchronize(struct gpu *gpu, gpu_stream stream, struct error *error) {
     int err = enter(gpu, error);
-    return err < 0 ? err : leave(cuda_driver.cuCtxSynchronize(), "wait for the GPU", error);
+    if (err < 0)
+        return err;
+    return leave(stream ? cuda_driver.cuStreamSynchronize(stream) : cuda_driver.cuCtxSynchronize(),
+                 "wait for the GPU", error);
 }
 
 // ---- Opening ------------------------------------------------------------------------------------------------

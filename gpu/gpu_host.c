@@ -331,14 +331,15 @@ static int host_call(struct gpu *gpu, void (*function)(void *), void *argument, 
     return err;
 }
 
-static int host_synchronize(struct gpu *gpu, struct error *error) {
+static int host_synchronize(struct gpu *gpu, gpu_stream stream, struct error *error) {
     struct host_gpu *host = host_of(gpu);
     struct open_stream *open;
-    int err = check_alive(host, error);
+    int err = check_stream(host, stream, error);
     if (err < 0)
         return err;
     LIST_FOREACH(open, &host->streams, link) {
-        host_stream_drain(open->stream);
+        if (!stream || (gpu_stream)open->stream == stream)
+            host_stream_drain(open->stream);
     }
     return 0;
 }

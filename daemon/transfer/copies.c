@@ -256,8 +256,6 @@ static bool report_done(struct copies *copies, uint64_t now_ns) {
             copies->under_way[kept++] = *copy;
             continue;
         }
-        if (copies->images)
-            images_release(copies->images, copy->place);
         wake |= ring_chunk_done(copies->ring, &copy->claim, 0);
         note_latency(copies, GPU_LATENCY_copy, copy, copy->queued_ns, now_ns);
         copy_marks_done(&copies->marks, copy->mark, copy->claim.slot);

@@ -9,6 +9,7 @@
 #include "daemon/image/jpeg.h"
 #include "daemon/transfer/nvjpeg.h"
 #include "gpu/gpu_host_faults.h"
+#include "gpu/gpu_host_range.h"
 
 #define THREADS 1 // nvJPEG's own, which read headers
 
@@ -22,6 +23,7 @@ struct engine {
     struct nvjpeg nvjpeg;
     nvjpeg_handle handle;
     nvjpeg_state state;
+    gpu_stream stream;
     uint32_t batch; // images that the state is initialised for
     nvjpeg_parameters *parameters;
     uint32_t made;   // parameters
@@ -57,13 +59,17 @@ static bool refuses(struct engine *engine) {
     return engine->faults.refuse_image && engine->seen % engine->faults.refuse_image == 0;
 }
 
-static void decode_simulated(struct engine *engine, struct engine_image *images, uint32_t count) {
+static int decode_simulated(struct engine *engine, struct engine_image *images, uint32_t count,
+                            struct error *error) {
     for (uint32_t i = 0; i < count; i++) {
         const struct image_record *record = images[i].record;
+        if (!host_registrations_hold((uint64_t)(uintptr_t)images[i].bytes, record->bytes, false))
+            return error_set(error, -EIO, "an image for the engine is not in registered memory");
         images[i].decoded =
             !refuses(engine) && image_jpeg_planes(engine->jpeg, images[i].bytes, record->bytes, record,
                                                   (uint8_t *)(uintptr_t)images[i].to, NULL) == 0;
     }
+    return 0;
 }
 
 // ---- nvJPEG ------------------------------------------------------------------------------------------------
@@ -139,12 +145,16 @@ static void describe(struct engine *engine, uint32_t place, const struct engine_
 
 struct decoding {
     struct engine *engine;
-    void *stream;
     struct engine_image *images;
     uint32_t count;
+    struct error *error;
+    int err; // of the GPU
 };
 
-static bool decode_some(struct engine *engine, void *stream, struct engine_image *images, uint32_t count) {
+// Waits, because a state that gets images from registered memory while the GPU still works on its last ones hangs within
+// a second (seen on an H200 with nvJPEG 13.0).
+static bool decode_some(struct decoding *decoding, struct engine_image *images, uint32_t count) {
+    struct engine *engine = decoding->engine;
     for (uint32_t i = 0; i < count; i++)
         describe(engine, i, &images[i]);
     int status = NVJPEG_SUCCESS;
@@ -154,10 +164,12 @@ static bool decode_some(struct engine *engine, void *stream, struct engine_image
     engine->batch = status == NVJPEG_SUCCESS ? count : 0;
     if (status == NVJPEG_SUCCESS)
         status = engine->nvjpeg.DecodeBatchedEx(engine->handle, engine->state, engine->bytes, engine->counts,
-                                                engine->to, engine->parameters, stream);
+                                                engine->to, engine->parameters, engine->stream);
+    decoding->err = gpu_stream_synchronize(engine->gpu, engine->stream, decoding->error);
+    const bool decoded = status == NVJPEG_SUCCESS && !decoding->err;
     for (uint32_t i = 0; i < count; i++)
-        images[i].decoded = status == NVJPEG_SUCCESS;
-    return status == NVJPEG_SUCCESS;
+        images[i].decoded = decoded;
+    return decoded;
 }
 
 // An image that it does not take spoils the batch. So each is tried by itself then.
@@ -166,10 +178,10 @@ static void decode_nvjpeg(void *argument) {
     struct engine *engine = decoding->engine;
     if (decoding->count > engine->places && !grow(engine, decoding->count))
         return;
-    if (decode_some(engine, decoding->stream, decoding->images, decoding->count) || decoding->count == 1)
+    if (decode_some(decoding, decoding->images, decoding->count) || decoding->count == 1)
         return;
-    for (uint32_t i = 0; i < decoding->count; i++)
-        decode_some(engine, decoding->stream, &decoding->images[i], 1);
+    for (uint32_t i = 0; i < decoding->count && !decoding->err; i++)
+        decode_some(decoding, &decoding->images[i], 1);
 }
 
 // ---- Both --------------------------------------------------------------------------------------------------
@@ -185,6 +197,8 @@ int engine_open(struct engine **engine, struct gpu *gpu, struct error *error) {
     } else {
         struct opening opening = {.engine = made, .error = error};
         err = nvjpeg_load(&made->nvjpeg, error);
+        if (!err)
+            err = gpu_stream_create(gpu, &made->stream, error);
         if (!err)
             err = gpu_call(gpu, open_nvjpeg, &opening, error);
         if (!err)
@@ -203,6 +217,7 @@ void engine_close(struct engine *engine) {
     image_jpeg_close(engine->jpeg);
     if (engine->handle)
         gpu_call(engine->gpu, close_nvjpeg, engine, NULL);
+    gpu_stream_destroy(engine->gpu, engine->stream);
     free(engine->parameters);
     free(engine->to);
     free(engine->bytes);
@@ -210,16 +225,14 @@ void engine_close(struct engine *engine) {
     free(engine);
 }
 
-int engine_decode(struct engine *engine, gpu_stream stream, struct engine_image *images, uint32_t count,
-                  struct error *error) {
+int engine_decode(struct engine *engine, struct engine_image *images, uint32_t count, struct error *error) {
     for (uint32_t i = 0; i < count; i++)
         images[i].decoded = false;
     if (!count)
         return 0;
-    if (engine->jpeg) {
-        decode_simulated(engine, images, count);
-        return 0;
-    }
-    struct decoding decoding = {engine, stream, images, count};
-    return gpu_call(engine->gpu, decode_nvjpeg, &decoding, error);
+    if (engine->jpeg)
+        return decode_simulated(engine, images, count, error);
+    struct decoding decoding = {.engine = engine, .images = images, .count = count, .error = error};
+    int err = gpu_call(engine->gpu, decode_nvjpeg, &decoding, error);
+    return err ? err : decoding.err;
 }

@@ -14,7 +14,9 @@ struct engine;
 
 // One image: the part that `record` says, to be decoded into planes at `to`, as image_record_plane() places them.
 struct engine_image {
-    const uint8_t *bytes;        // a plain JPEG (plain_jpeg.h) in memory that nobody else can write to
+    // A plain JPEG (plain_jpeg.h) in memory that nobody else can write to and that is registered with the GPU. From
+    // other memory, nvJPEG's copy of 105 KB to the GPU takes 20 us of a core, half of its time for the image.
+    const uint8_t *bytes;
     struct image_record *record; // the engine only reads it
     uint64_t to;                 // in GPU memory
     bool decoded;
@@ -24,13 +26,13 @@ struct engine_image {
 int engine_open(struct engine **engine, struct gpu *gpu, struct error *error);
 void engine_close(struct engine *engine); // NULL is fine
 
-// Queued on `stream`, or done at once. Sets `decoded` of each image that the engine takes; those that it refuses are
-// left to the caller. Errors are those of the GPU.
+// Decodes them and waits until they are decoded. Sets `decoded` of each image that the engine takes; those that it
+// refuses are left to the caller. Errors are those of the GPU. May be called by another thread than the GPU's other
+// calls.
 //
-// nvJPEG's hardware does not wait for what is queued on the stream (seen on H100s with versions 12 and 13, see
+// nvJPEG's hardware waits for nothing that is queued on the GPU (seen on H100s with versions 12 and 13, see
 // meta-pytorch/torchcodec#1634), so nothing that uses the memory at `to` may still be queued: a slot comes here only
 // after the process has seen that its last copies are done and that its consumers have released it.
-int engine_decode(struct engine *engine, gpu_stream stream, struct engine_image *images, uint32_t count,
-                  struct error *error);
+int engine_decode(struct engine *engine, struct engine_image *images, uint32_t count, struct error *error);
 
 #endif

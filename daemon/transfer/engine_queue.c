@@ -32,7 +32,7 @@ static void *decode_all(void *argument) {
         pthread_mutex_unlock(&queue->lock);
         // Relaxed: nothing else is read with it.
         atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
-        job->err = engine_decode(queue->engine, job->stream, job->images, job->count, &job->error);
+        job->err = engine_decode(queue->engine, job->images, job->count, &job->error);
         atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
         // Release: pairs with the acquire in engine_queue_warms_up.
         atomic_store_explicit(&queue->has_worked, true, memory_order_release);

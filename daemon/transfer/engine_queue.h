@@ -12,7 +12,6 @@
 // The submitter's. It leaves it and what it refers to alone until it is done.
 struct engine_job {
     STAILQ_ENTRY(engine_job) link;
-    gpu_stream stream;
     struct engine_image *images;
     uint32_t count;
     int err; // of engine_decode

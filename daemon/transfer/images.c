@@ -12,7 +12,7 @@
 
 #define LIBRARY_AT_ONCE 8u         // images that libjpeg decodes before they are copied,
 #define LIBRARY_PIXELS  (2u << 20) // ... or fewer that have so many pixels together
-#define ROOM_STEP       (16u << 20)
+#define ROOM_STEP       (256u << 10)
 
 // Memory that is registered with the GPU.
 struct pinned {
@@ -22,14 +22,15 @@ struct pinned {
 
 // A batch whose images are being decoded.
 struct work {
-    bool busy; // until the GPU has done all of its work, which may read `bytes`
+    bool busy;
     struct images_batch batch;
+    gpu_stream stream;
     struct engine_job job;
     struct engine_image *jobs; // all of its images; the engine has those in front
     uint32_t count, next;      // `next`: that the second half comes to
     uint64_t *places;          // of each, in `bytes`
-    uint8_t *bytes;            // private copies of its JPEGs: loaders can change what is in the ring
-    uint64_t used, room;
+    struct pinned bytes;       // private copies of its JPEGs: loaders can change what is in the ring
+    uint64_t used;
 };
 
 struct images {
@@ -151,7 +152,7 @@ void images_close(struct images *images) {
     unpin(images->gpu, &images->planes);
     image_jpeg_close(images->jpeg);
     for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
-        free(images->works[i].bytes);
+        unpin(images->gpu, &images->works[i].bytes);
         free(images->works[i].jobs);
         free(images->works[i].places);
     }
@@ -201,24 +202,35 @@ static int refuse(struct images *images, struct image_record *record, const char
                : error_set(error, IMAGES_REFUSED, "an image cannot be decoded for the GPU: %s", why);
 }
 
-static bool make_room(struct work *work, uint64_t bytes) {
-    if (bytes <= work->room)
-        return true;
-    uint64_t room = align_up(bytes, ROOM_STEP);
-    uint8_t *more = realloc(work->bytes, room);
-    if (!more)
-        return false;
-    work->bytes = more;
-    work->room = room;
-    return true;
+// As their records say now.
+static uint64_t jpeg_bytes(const struct field_work *field) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < field->work->batch.count; i++) {
+        struct image_record record;
+        memcpy(&record, field->from + i * field->from_bytes, sizeof record);
+        if (record.kind == IMAGE_RECORD_JPEG)
+            bytes += min_u64(record.bytes, field->from_bytes);
+    }
+    return bytes;
+}
+
+// No batch of an honest loader has more than can be registered at once, as its slot has not.
+static int make_room(struct images *images, struct work *work, uint64_t bytes, struct error *error) {
+    if (min_u64(bytes, GPU_REGISTER_MOST) <= work->bytes.bytes)
+        return 0;
+    unpin(images->gpu, &work->bytes);
+    work->bytes = (struct pinned){0};
+    bytes = min_u64(align_up(bytes + bytes / 4, ROOM_STEP), GPU_REGISTER_MOST);
+    int err = pin(images->gpu, bytes, &work->bytes, error);
+    return err == -ENOMEM ? IMAGES_REFUSED : err;
 }
 
 static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_record *record,
                        struct error *error) {
     struct work *work = field->work;
-    if (!make_room(work, work->used + record->bytes))
-        return refuse(field->images, record, "there is no memory for its bytes", error);
-    memcpy(work->bytes + work->used, field->from + sample * field->from_bytes + sizeof *record,
+    if (record->bytes > work->bytes.bytes - work->used)
+        return refuse(field->images, record, "a loader describes it incorrectly", error);
+    memcpy(work->bytes.memory + work->used, field->from + sample * field->from_bytes + sizeof *record,
            record->bytes);
     work->places[work->count] = work->used;
     work->jobs[work->count++] = (struct engine_image){.record = record, .to = pixels_of(field, sample)};
@@ -236,8 +248,8 @@ static int gather(struct field_work *field, struct error *error) {
         memcpy(record, sample, sizeof *record);
         const bool inside = record->bytes <= field->from_bytes - sizeof *record;
         if (inside && record->kind == IMAGE_RECORD_PIXELS && record->bytes <= field->area) {
-            err = gpu_copy_in(images->gpu, field->work->job.stream, pixels_of(field, i),
-                              sample + sizeof *record, record->bytes, error);
+            err = gpu_copy_in(images->gpu, field->work->stream, pixels_of(field, i), sample + sizeof *record,
+                              record->bytes, error);
             images->counts.finished++;
         } else if (inside && record->kind == IMAGE_RECORD_JPEG && record->bytes &&
                    image_record_fits(record, field->area)) {
@@ -253,7 +265,7 @@ static int gather(struct field_work *field, struct error *error) {
 static void submit(struct images *images, struct work *work) {
     uint32_t plain = 0;
     for (uint32_t i = 0; i < work->count; i++)
-        work->jobs[i].bytes = work->bytes + work->places[i];
+        work->jobs[i].bytes = work->bytes.memory + work->places[i];
     for (uint32_t i = 0; i < work->count && images->engine && !work->batch.without_engine; i++) {
         struct engine_image job = work->jobs[i];
         if (!plain_jpeg_is(job.bytes, job.record->bytes, job.record))
@@ -270,19 +282,31 @@ static void submit(struct images *images, struct work *work) {
         atomic_store_explicit(&work->job.done, true, memory_order_relaxed);
 }
 
+static int make_room_for_all(struct images *images, struct work *work, struct error *error) {
+    uint64_t bytes = 0;
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < images->pool->header->field_count; i++) {
+        if (!has_images(images->source, images->pool, i))
+            continue;
+        const struct field_work field = field_of(images, work, i, number++);
+        bytes += jpeg_bytes(&field);
+    }
+    return make_room(images, work, bytes, error);
+}
+
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error) {
     const struct ring_header *source = images->source->header, *pool = images->pool->header;
     const uint8_t *from = ring_slot_data(images->source, batch->source);
     const uint64_t to = images->pool_address + batch->slot * pool->slot_bytes;
     uint32_t number = 0;
-    int err = 0;
     for (*place = 0; images->works[*place].busy;)
         ++*place;
     struct work *work = &images->works[*place];
     work->batch = *batch;
-    work->job.stream = stream;
+    work->stream = stream;
     work->used = work->count = work->next = 0;
+    int err = make_room_for_all(images, work, error);
     for (uint32_t i = 0; i < pool->field_count && batch->count && !err; i++) {
         if (has_images(images->source, images->pool, i)) {
             struct field_work field = field_of(images, work, i, number++);
@@ -335,11 +359,11 @@ static int decode_with_library(struct images *images, struct work *work, struct 
             continue;
         }
         images->counts.by_library++;
-        err = gpu_copy_in(images->gpu, work->job.stream, job->to, planes,
-                          image_record_plane_bytes(job->record), error);
+        err = gpu_copy_in(images->gpu, work->stream, job->to, planes, image_record_plane_bytes(job->record),
+                          error);
     }
     if (!err && held)
-        err = gpu_synchronize(images->gpu, error);
+        err = gpu_stream_synchronize(images->gpu, work->stream, error);
     return err ? err : work->next < work->count;
 }
 
@@ -348,7 +372,7 @@ static int send_records(struct field_work *field, struct error *error) {
     for (uint32_t i = 0; i < count; i++)
         if (field->records[i].kind == IMAGE_RECORD_JPEG)
             field->records[i].kind = IMAGE_RECORD_PLANES;
-    return count ? gpu_copy_in(field->images->gpu, field->work->job.stream, field->to, field->records,
+    return count ? gpu_copy_in(field->images->gpu, field->work->stream, field->to, field->records,
                                count * sizeof *field->records, error)
                  : 0;
 }
@@ -358,7 +382,7 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
     uint32_t number = 0;
     int err = work->job.err ? error_set(error, work->job.err, "%s", work->job.error.text)
                             : decode_with_library(images, work, error);
-    if (err)
+    if (err > 0)
         return err;
     for (uint32_t i = 0; i < images->pool->header->field_count && !err; i++) {
         if (!has_images(images->source, images->pool, i))
@@ -366,9 +390,6 @@ int images_end(struct images *images, uint32_t place, struct error *error) {
         struct field_work field = field_of(images, work, i, number++);
         err = send_records(&field, error);
     }
+    work->busy = false;
     return err;
-}
-
-void images_release(struct images *images, uint32_t place) {
-    images->works[place].busy = false;
 }

@@ -10,12 +10,12 @@
 #include "daemon/transfer/engine_queue.h"
 #include "shm/ring.h"
 
-// Batches: one whose planes are still being copied, one that the engine decodes, and one that it is given next.
+// Batches: one that the engine decodes, and two that it is given next. Each has copies of its JPEGs in pinned memory.
 #define IMAGES_AT_ONCE 3u
 
-// There is no memory for an image, or neither the engine nor libjpeg can decode it: then a loader that has been taken
-// over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its other pools are
-// as they were.
+// There is no memory for a batch's images, or neither the engine nor libjpeg can decode one: then a loader that has been
+// taken over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its other
+// pools are as they were.
 #define IMAGES_REFUSED (-ECANCELED)
 
 struct images;
@@ -43,17 +43,13 @@ void images_close(struct images *images);
 
 // Whether another batch can be begun.
 bool images_have_room(const struct images *images);
-// *place says which one it is until it is released. Errors are those of the GPU, and IMAGES_REFUSED.
+// *place says which one it is until it has been ended. Errors are those of the GPU, and IMAGES_REFUSED.
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error);
 bool images_are_decoded(const struct images *images, uint32_t place);
 // Queues the rest on the stream. 1: libjpeg has decoded some of them, and it is to be called again. Errors are those of
 // the GPU, and IMAGES_REFUSED.
 int images_end(struct images *images, uint32_t place, struct error *error);
-
-// All that was queued for a batch that has been ended is done. Until then, its copies of JPEGs stay as they are: that
-// nvJPEG has returned does not say that its copies from host memory, which it queues on the stream, are done.
-void images_release(struct images *images, uint32_t place);
 
 // How many images the engine and libjpeg have decoded, how many came finished, and how many nobody can decode.
 struct images_counts {

@@ -43,7 +43,7 @@ struct world {
 void __wrap_engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
 void __wrap_engine_queue_submit(struct engine_queue *queue, struct engine_job *job) {
     struct engine *engine = (struct engine *)queue;
-    job->err = engine_decode(engine, job->stream, job->images, job->count, &job->error);
+    job->err = engine_decode(engine, job->images, job->count, &job->error);
     atomic_store_explicit(&job->done, true, memory_order_relaxed);
 }
 
@@ -142,7 +142,6 @@ static void run(struct world *world, uint8_t flags) {
     while ((err = images_end(images, place, &error)) > 0)
         continue;
     FUZZ_CHECK(err == 0);
-    images_release(images, place);
 }
 
 // Behind the planes that its record has, a sample's place is as it was.

@@ -79,7 +79,6 @@ static void what_nobody_can_decode_is_black(void **state) {
     if (images_end(images, place, &error))
         fail_msg("%s", error.text);
     assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
-    images_release(images, place);
     assert_int_equal(gpu_copy_out(at.gpu, records, at.pool.address, sizeof records, &error), 0);
     assert_int_equal(records[0].kind, IMAGE_RECORD_PLANES);
     assert_int_equal(records[1].kind, IMAGE_RECORD_NONE);
@@ -89,7 +88,7 @@ static void what_nobody_can_decode_is_black(void **state) {
     close_images();
 }
 
-// A batch's copies of JPEGs stay where they are until the GPU has done all work that may read them.
+// A batch's copies of JPEGs stay where they are until it has been ended.
 static void memory_is_not_used_again_too_early(void **state) {
     const struct images_batch batch = {.count = SAMPLES};
     struct error error = {0};
@@ -101,16 +100,40 @@ static void memory_is_not_used_again_too_early(void **state) {
         assert_int_equal(images_begin(at.images, at.stream, &batch, &places[i], &error), 0);
         for (uint32_t k = 0; k < i; k++)
             assert_int_not_equal(places[k], places[i]);
-        while (images_end(at.images, places[i], &error) > 0)
-            continue;
     }
-    assert_false(images_have_room(at.images)); // although all of them have been ended
-    assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
-    images_release(at.images, places[1]);
+    assert_int_equal(images_end(at.images, places[1], &error), 1); // there is more
+    assert_false(images_have_room(at.images));
+    assert_int_equal(images_end(at.images, places[1], &error), 0);
     assert_true(images_have_room(at.images));
     assert_int_equal(images_begin(at.images, at.stream, &batch, &again, &error), 0);
     assert_int_equal(again, places[1]);
     assert_false(images_have_room(at.images));
+    close_images();
+}
+
+// Memory for JPEGs grows with the batches.
+static void batches_of_any_size_find_memory(void **state) {
+    const uint32_t counts[] = {1, SAMPLES, 0, SAMPLES};
+    struct image_record records[SAMPLES];
+    struct error error = {0};
+    uint32_t place;
+    (void)state;
+    open_images(true);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        const uint32_t bytes = SAMPLE - IMAGE_RECORD_BYTES; // what follows a JPEG's end does not matter
+        memcpy(at.slot + i * SAMPLE + offsetof(struct image_record, bytes), &bytes, sizeof bytes);
+    }
+    for (uint32_t round = 0; round < COUNT_OF(counts); round++) {
+        const struct images_batch batch = {.count = counts[round]};
+        assert_int_equal(images_begin(at.images, at.stream, &batch, &place, &error), 0);
+        while (images_end(at.images, place, &error) > 0)
+            continue;
+        assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
+        assert_int_equal(gpu_copy_out(at.gpu, records, at.pool.address, sizeof records, &error), 0);
+        for (uint32_t i = 0; i < counts[round]; i++)
+            assert_int_equal(records[i].kind, IMAGE_RECORD_PLANES);
+    }
+    assert_int_equal(images_count(at.images).by_library, 1 + 2 * SAMPLES);
     close_images();
 }
 
@@ -162,6 +185,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_can_decode_is_black),
         cmocka_unit_test(memory_is_not_used_again_too_early),
+        cmocka_unit_test(batches_of_any_size_find_memory),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),
         cmocka_unit_test(ragged_fields_are_never_images),
     };
