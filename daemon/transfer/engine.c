@@ -151,8 +151,8 @@ struct decoding {
     int err; // of the GPU
 };
 
-// Waits, because a state that gets images from registered memory while the GPU still works on its last ones hangs within
-// a second (seen on an H200 with nvJPEG 13.0).
+// Waits, because a state that gets images from registered memory while the GPU still works on its last ones hangs
+// within a second (seen on an H200 with nvJPEG 13.0).
 static bool decode_some(struct decoding *decoding, struct engine_image *images, uint32_t count) {
     struct engine *engine = decoding->engine;
     for (uint32_t i = 0; i < count; i++)

@@ -7,16 +7,31 @@
 #include "base/scope.h"
 #include "base/time.h"
 
+#define THREADS 2u
+
 struct engine_queue {
     struct engine *engine;
-    pthread_t thread;
+    pthread_t threads[THREADS];
+    uint32_t started;
     pthread_mutex_t lock;
     pthread_cond_t more, fewer;
-    STAILQ_HEAD(, engine_job) jobs; // the first one is being done
-    _Atomic uint64_t began_ns;      // ... since then; 0: there is none. Written by the thread
-    _Atomic bool has_worked;        // a job is done; written by the thread
+    STAILQ_HEAD(, engine_job) jobs; // that no thread has begun
     bool ending;
+    pthread_mutex_t engine_lock; // of the engine and of the writing of:
+    _Atomic uint64_t began_ns;   // when it began with its job; 0: it has none
+    _Atomic bool has_worked;     // a job is done
 };
+
+static void decode(struct engine_queue *queue, struct engine_job *job) {
+    pthread_mutex_lock(&queue->engine_lock);
+    // Relaxed: nothing else is read with it.
+    atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
+    job->err = engine_decode(queue->engine, job->images, job->count, &job->error);
+    atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
+    // Release: pairs with the acquire in engine_queue_warms_up.
+    atomic_store_explicit(&queue->has_worked, true, memory_order_release);
+    pthread_mutex_unlock(&queue->engine_lock);
+}
 
 static void *decode_all(void *argument) {
     struct engine_queue *queue = argument;
@@ -29,15 +44,12 @@ static void *decode_all(void *argument) {
             pthread_cond_wait(&queue->more, &queue->lock);
             continue;
         }
-        pthread_mutex_unlock(&queue->lock);
-        // Relaxed: nothing else is read with it.
-        atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
-        job->err = engine_decode(queue->engine, job->images, job->count, &job->error);
-        atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
-        // Release: pairs with the acquire in engine_queue_warms_up.
-        atomic_store_explicit(&queue->has_worked, true, memory_order_release);
-        pthread_mutex_lock(&queue->lock);
         STAILQ_REMOVE_HEAD(&queue->jobs, link);
+        pthread_mutex_unlock(&queue->lock);
+        if (job->prepare)
+            job->prepare(job);
+        decode(queue, job);
+        pthread_mutex_lock(&queue->lock);
         // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
         atomic_store_explicit(&job->done, true, memory_order_release);
         pthread_cond_broadcast(&queue->fewer);
@@ -57,12 +69,15 @@ int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error
     }
     STAILQ_INIT(&made->jobs);
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->engine_lock, NULL);
     pthread_cond_init(&made->more, NULL);
     pthread_cond_init(&made->fewer, NULL);
-    err = pthread_create(&made->thread, NULL, decode_all, made);
+    while (!err && made->started < THREADS) {
+        err = pthread_create(&made->threads[made->started], NULL, decode_all, made);
+        made->started += !err;
+    }
     if (err) {
-        engine_close(made->engine);
-        free(made);
+        engine_queue_close(made);
         return error_set(error, -ENOMEM, "no thread for the engine: %s", strerror(err));
     }
     *queue = made;
@@ -74,12 +89,14 @@ void engine_queue_close(struct engine_queue *queue) {
         return;
     pthread_mutex_lock(&queue->lock);
     queue->ending = true;
-    pthread_cond_signal(&queue->more);
+    pthread_cond_broadcast(&queue->more);
     pthread_mutex_unlock(&queue->lock);
-    pthread_join(queue->thread, NULL);
+    while (queue->started > 0)
+        pthread_join(queue->threads[--queue->started], NULL);
     pthread_cond_destroy(&queue->more);
     pthread_cond_destroy(&queue->fewer);
     pthread_mutex_destroy(&queue->lock);
+    pthread_mutex_destroy(&queue->engine_lock);
     engine_close(queue->engine);
     free(queue);
 }

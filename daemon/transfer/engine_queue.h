@@ -1,5 +1,6 @@
-// The engine in a thread of its own, for all pools of the GPU: nvJPEG waits for its hardware in the caller's thread,
-// and the process has other batches to copy and to prepare. Jobs are done in the order in which they were submitted.
+// The engine in threads of its own, for all pools of the GPU: nvJPEG waits for its hardware in the caller's thread, and
+// the process has other batches to copy. One thread prepares a job while the engine decodes the other's. Jobs are begun
+// in the order in which they were submitted.
 #ifndef FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 #define FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 
@@ -12,11 +13,13 @@
 // The submitter's. It leaves it and what it refers to alone until it is done.
 struct engine_job {
     STAILQ_ENTRY(engine_job) link;
+    // Called by a thread before the images are decoded, and may set them and their count. NULL: nothing is to be done.
+    void (*prepare)(struct engine_job *job);
     struct engine_image *images;
     uint32_t count;
     int err; // of engine_decode
     struct error error;
-    _Atomic bool done; // written by the thread, last
+    _Atomic bool done; // written by a thread, last
 };
 
 struct engine_queue;

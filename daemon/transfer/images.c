@@ -2,22 +2,22 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/image/jpeg.h"
 #include "daemon/log.h"
+#include "daemon/transfer/pinned.h"
 #include "daemon/transfer/plain_jpeg.h"
 
 #define LIBRARY_AT_ONCE 8u         // images that libjpeg decodes before they are copied,
 #define LIBRARY_PIXELS  (2u << 20) // ... or fewer that have so many pixels together
 #define ROOM_STEP       (256u << 10)
 
-// Memory that is registered with the GPU.
-struct pinned {
-    uint8_t *memory;
-    uint64_t bytes;
+// A JPEG in the ring, and the place of its copy.
+struct jpeg {
+    const uint8_t *from;
+    uint64_t place;
 };
 
 // A batch whose images are being decoded.
@@ -25,10 +25,11 @@ struct work {
     bool busy;
     struct images_batch batch;
     gpu_stream stream;
+    bool by_engine; // what it takes
     struct engine_job job;
     struct engine_image *jobs; // all of its images; the engine has those in front
     uint32_t count, next;      // `next`: that the second half comes to
-    uint64_t *places;          // of each, in `bytes`
+    struct jpeg *jpegs;        // of each
     struct pinned bytes;       // private copies of its JPEGs: loaders can change what is in the ring
     uint64_t used;
 };
@@ -65,26 +66,6 @@ struct images_counts images_count(const struct images *images) {
 
 // ---- Opening and closing -----------------------------------------------------------------------------------
 
-static int pin(struct gpu *gpu, uint64_t bytes, struct pinned *pinned, struct error *error) {
-    uint64_t address, size = align_up(bytes, RING_PAGE);
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set(error, -errno, "no memory for images: %m");
-    int err = gpu_host_register(gpu, memory, size, false, &address, error);
-    if (err)
-        munmap(memory, size);
-    else
-        *pinned = (struct pinned){memory, size};
-    return err;
-}
-
-static void unpin(struct gpu *gpu, const struct pinned *pinned) {
-    if (!pinned->memory)
-        return;
-    gpu_host_unregister(gpu, pinned->memory);
-    munmap(pinned->memory, pinned->bytes);
-}
-
 static int check_fields(struct images *images, struct error *error) {
     const struct ring_header *source = images->source->header, *pool = images->pool->header;
     // With ragged fields, a slot of a pool has less than slot_bytes, and a loader can write what the source says.
@@ -107,12 +88,12 @@ static int allocate(struct images *images, struct error *error) {
     const uint64_t most = (uint64_t)images->fields * pool->batch_size;
     for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
         images->works[i].jobs = calloc(most, sizeof *images->works[i].jobs);
-        images->works[i].places = calloc(most, sizeof *images->works[i].places);
-        if (!images->works[i].jobs || !images->works[i].places)
+        images->works[i].jpegs = calloc(most, sizeof *images->works[i].jpegs);
+        if (!images->works[i].jobs || !images->works[i].jpegs)
             return error_set(error, -ENOMEM, "no memory for images");
     }
-    int err = pin(images->gpu, pool->slot_count * most * IMAGE_RECORD_BYTES, &images->records, error);
-    return err ? err : pin(images->gpu, images->area * LIBRARY_AT_ONCE, &images->planes, error);
+    int err = pinned_open(&images->records, images->gpu, pool->slot_count * most * IMAGE_RECORD_BYTES, error);
+    return err ? err : pinned_open(&images->planes, images->gpu, images->area * LIBRARY_AT_ONCE, error);
 }
 
 int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
@@ -140,21 +121,21 @@ int images_open(struct images **images, struct gpu *gpu, struct engine_queue *en
 }
 
 void images_settle(struct images *images) {
-    for (uint32_t i = 0; images && i < IMAGES_AT_ONCE; i++)
-        if (images->works[i].busy && images->works[i].job.count)
+    for (uint32_t i = 0; images && images->engine && i < IMAGES_AT_ONCE; i++)
+        if (images->works[i].busy)
             engine_queue_wait(images->engine, &images->works[i].job);
 }
 
 void images_close(struct images *images) {
     if (!images)
         return;
-    unpin(images->gpu, &images->records);
-    unpin(images->gpu, &images->planes);
+    pinned_close(&images->records, images->gpu);
+    pinned_close(&images->planes, images->gpu);
     image_jpeg_close(images->jpeg);
     for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
-        unpin(images->gpu, &images->works[i].bytes);
+        pinned_close(&images->works[i].bytes, images->gpu);
         free(images->works[i].jobs);
-        free(images->works[i].places);
+        free(images->works[i].jpegs);
     }
     free(images);
 }
@@ -218,10 +199,9 @@ static uint64_t jpeg_bytes(const struct field_work *field) {
 static int make_room(struct images *images, struct work *work, uint64_t bytes, struct error *error) {
     if (min_u64(bytes, GPU_REGISTER_MOST) <= work->bytes.bytes)
         return 0;
-    unpin(images->gpu, &work->bytes);
-    work->bytes = (struct pinned){0};
+    pinned_close(&work->bytes, images->gpu);
     bytes = min_u64(align_up(bytes + bytes / 4, ROOM_STEP), GPU_REGISTER_MOST);
-    int err = pin(images->gpu, bytes, &work->bytes, error);
+    int err = pinned_open(&work->bytes, images->gpu, bytes, error);
     return err == -ENOMEM ? IMAGES_REFUSED : err;
 }
 
@@ -230,15 +210,14 @@ static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_r
     struct work *work = field->work;
     if (record->bytes > work->bytes.bytes - work->used)
         return refuse(field->images, record, "a loader describes it incorrectly", error);
-    memcpy(work->bytes.memory + work->used, field->from + sample * field->from_bytes + sizeof *record,
-           record->bytes);
-    work->places[work->count] = work->used;
+    work->jpegs[work->count] =
+        (struct jpeg){field->from + sample * field->from_bytes + sizeof *record, work->used};
     work->jobs[work->count++] = (struct engine_image){.record = record, .to = pixels_of(field, sample)};
     work->used += record->bytes;
     return 0;
 }
 
-// Copies the records, each once, and the JPEGs; finished pixels go to the pool directly.
+// Copies the records, each once; finished pixels go to the pool directly.
 static int gather(struct field_work *field, struct error *error) {
     struct images *images = field->images;
     int err = 0;
@@ -261,12 +240,16 @@ static int gather(struct field_work *field, struct error *error) {
     return err;
 }
 
-// Moves those that the engine may get to the front.
-static void submit(struct images *images, struct work *work) {
+// Copies the JPEGs, and moves those that the engine may get to the front.
+static void prepare(struct engine_job *of) {
+    struct work *work = CONTAINER_OF(of, struct work, job);
     uint32_t plain = 0;
-    for (uint32_t i = 0; i < work->count; i++)
-        work->jobs[i].bytes = work->bytes.memory + work->places[i];
-    for (uint32_t i = 0; i < work->count && images->engine && !work->batch.without_engine; i++) {
+    for (uint32_t i = 0; i < work->count; i++) {
+        uint8_t *bytes = work->bytes.memory + work->jpegs[i].place;
+        memcpy(bytes, work->jpegs[i].from, work->jobs[i].record->bytes);
+        work->jobs[i].bytes = bytes;
+    }
+    for (uint32_t i = 0; i < work->count && work->by_engine; i++) {
         struct engine_image job = work->jobs[i];
         if (!plain_jpeg_is(job.bytes, job.record->bytes, job.record))
             continue;
@@ -275,11 +258,18 @@ static void submit(struct images *images, struct work *work) {
     }
     work->job.images = work->jobs;
     work->job.count = plain;
-    work->job.err = 0;
-    if (plain)
+}
+
+static void submit(struct images *images, struct work *work) {
+    work->by_engine = images->engine && work->count && !work->batch.without_engine;
+    work->job.prepare = prepare;
+    if (work->by_engine) {
         engine_queue_submit(images->engine, &work->job);
-    else
-        atomic_store_explicit(&work->job.done, true, memory_order_relaxed);
+        return;
+    }
+    prepare(&work->job);
+    work->job.err = 0;
+    atomic_store_explicit(&work->job.done, true, memory_order_relaxed);
 }
 
 static int make_room_for_all(struct images *images, struct work *work, struct error *error) {
@@ -332,7 +322,7 @@ bool images_have_room(const struct images *images) {
 }
 
 bool images_are_decoded(const struct images *images, uint32_t place) {
-    // Acquire: pairs with the thread of the engine.
+    // Acquire: pairs with the thread of the engine that did it.
     return atomic_load_explicit(&images->works[place].job.done, memory_order_acquire);
 }
 

@@ -1,8 +1,8 @@
 // Copies batches with images that a GPU makes (`decode gpu`) into a pool: the JPEGs of the feed's ring become planes,
 // with the engine or, what that refuses, with libjpeg in this process; finished pixels and all other fields are copied.
 //
-// A batch is begun, which copies its JPEGs and hands them to the engine's thread, and ended once they are decoded. The
-// next one is begun meanwhile.
+// A batch is begun, which hands its JPEGs to the engine's threads, and ended once they are decoded. The next ones are
+// begun meanwhile.
 #ifndef FEEDD_DAEMON_TRANSFER_IMAGES_H
 #define FEEDD_DAEMON_TRANSFER_IMAGES_H
 
@@ -10,12 +10,12 @@
 #include "daemon/transfer/engine_queue.h"
 #include "shm/ring.h"
 
-// Batches: one that the engine decodes, and two that it is given next. Each has copies of its JPEGs in pinned memory.
+// Batches: one that the engine decodes, one whose JPEGs are copied meanwhile, and one that is ended or begun.
 #define IMAGES_AT_ONCE 3u
 
-// There is no memory for a batch's images, or neither the engine nor libjpeg can decode one: then a loader that has been
-// taken over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its other
-// pools are as they were.
+// There is no memory for a batch's images, or neither the engine nor libjpeg can decode one: then a loader that has
+// been taken over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its
+// other pools are as they were.
 #define IMAGES_REFUSED (-ECANCELED)
 
 struct images;

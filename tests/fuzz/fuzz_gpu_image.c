@@ -43,6 +43,7 @@ struct world {
 void __wrap_engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
 void __wrap_engine_queue_submit(struct engine_queue *queue, struct engine_job *job) {
     struct engine *engine = (struct engine *)queue;
+    job->prepare(job);
     job->err = engine_decode(engine, job->images, job->count, &job->error);
     atomic_store_explicit(&job->done, true, memory_order_relaxed);
 }

@@ -204,6 +204,25 @@ static void test_what_is_special_is_checked(void **state) {
     gpu_close(gpu);
 }
 
+// Not for another stream, which waits for a gate here.
+static void test_a_stream_is_waited_for_alone(void **state) {
+    (void)state;
+    open_fixture("copy_us=5000");
+    gpu_stream second;
+    assert_done(gpu_stream_create(fixture.gpu, &second, &said));
+    assert_done(gpu_host_stream_call(fixture.gpu, fixture.stream, stand_at_gate, NULL, &said));
+    for (uint32_t round = 1; round <= 5; round++) {
+        const struct gpu_word word = {(uint64_t)(uintptr_t)&fixture.words[1], round};
+        assert_done(
+            gpu_copy_in(fixture.gpu, second, fixture.pool.address + PAGE, fixture.staging, PAGE, &said));
+        assert_done(gpu_write_words(fixture.gpu, second, &word, 1, &said));
+        assert_done(gpu_stream_synchronize(fixture.gpu, second, &said));
+        assert_int_equal(read_word(1), round);
+    }
+    open_gate();
+    gpu_stream_destroy(fixture.gpu, second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_memory_is_shared_and_outlives_its_maker, close_fixture),
@@ -215,6 +234,7 @@ int main(void) {
                                   close_fixture),
         cmocka_unit_test_teardown(test_words_lie_where_the_gpu_can_reach_them, close_fixture),
         cmocka_unit_test_teardown(test_what_is_special_is_checked, close_fixture),
+        cmocka_unit_test_teardown(test_a_stream_is_waited_for_alone, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

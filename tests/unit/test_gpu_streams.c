@@ -114,25 +114,6 @@ static void test_synchronize_waits_for_all_streams(void **state) {
     gpu_stream_destroy(fixture.gpu, second);
 }
 
-// Not for another stream, which waits for a gate here.
-static void test_a_stream_is_waited_for_alone(void **state) {
-    (void)state;
-    open_fixture("copy_us=5000");
-    gpu_stream second;
-    assert_done(gpu_stream_create(fixture.gpu, &second, &said));
-    assert_done(gpu_host_stream_call(fixture.gpu, fixture.stream, stand_at_gate, NULL, &said));
-    for (uint32_t round = 1; round <= 5; round++) {
-        const struct gpu_word word = {(uint64_t)(uintptr_t)&fixture.words[1], round};
-        assert_done(
-            gpu_copy_in(fixture.gpu, second, fixture.pool.address + PAGE, fixture.staging, PAGE, &said));
-        assert_done(gpu_write_words(fixture.gpu, second, &word, 1, &said));
-        assert_done(gpu_stream_synchronize(fixture.gpu, second, &said));
-        assert_int_equal(read_word(1), round);
-    }
-    open_gate();
-    gpu_stream_destroy(fixture.gpu, second);
-}
-
 // ---- The word of a release after everything --------------------------------------------------------------
 
 static int write_last(uint32_t number, uint64_t value) {
@@ -392,7 +373,6 @@ int main(void) {
         cmocka_unit_test_teardown(test_many_words_in_one_write, close_fixture),
         cmocka_unit_test_teardown(test_the_default_stream_works_within_the_call, close_fixture),
         cmocka_unit_test_teardown(test_synchronize_waits_for_all_streams, close_fixture),
-        cmocka_unit_test_teardown(test_a_stream_is_waited_for_alone, close_fixture),
         cmocka_unit_test_teardown(test_a_last_word_waits_for_every_stream, close_fixture),
         cmocka_unit_test_teardown(test_a_last_word_is_written_once_nothing_is_queued, close_fixture),
         cmocka_unit_test_teardown(test_a_last_word_is_refused, close_fixture),
