@@ -10,6 +10,7 @@
 
 #include "base/scope.h"
 #include "daemon/access.h"
+#include "daemon/check_images.h"
 #include "daemon/config/config.h"
 #include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
@@ -121,6 +122,7 @@ static void print(const struct config *config, struct dataset *const *datasets, 
     for (size_t i = 0; i < config->dataset_count; i++) {
         dataset_print(stdout, datasets[i]);
         warn_of_cache(config, datasets[i]);
+        check_images(&config->datasets[i], datasets[i]);
     }
     gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
     printf("delivery to GPUs: %s\n", gpus);
