@@ -10,6 +10,7 @@
 
 #include "base/scope.h"
 #include "daemon/access.h"
+#include "daemon/check_images.h"
 #include "daemon/config/config.h"
 #include "daemon/source/source.h"
 #include "daemon/supervisor/datasets.h"
@@ -63,7 +64,7 @@ static int check_socket(const char *path, struct error *error) {
 
 // If the folder is missing, a running daemon only says so in its log, and has images decoded each time.
 static int check_cache_folder(const struct dataset_config *config, const char *folder, struct error *error) {
-    char obstacle[300];
+    char obstacle[300], place[sizeof error->text];
     struct stat status;
     int err = 0;
     if (access_obstacle(folder, W_OK, obstacle, sizeof obstacle))
@@ -72,10 +73,10 @@ static int check_cache_folder(const struct dataset_config *config, const char *f
         err = error_set(error, -errno, "the folder %s cannot be used: %m", folder);
     else if (!S_ISDIR(status.st_mode))
         err = error_set(error, -ENOTDIR, "%s is not a folder", folder);
-    if (err)
-        error_prefix(error, "%s:%u: [%s %s] cache_path", config->file, config_key_line(config, "cache_path"),
-                     config_kind(config), config->name);
-    return err;
+    if (!err)
+        return 0;
+    config_place(config, config_key_line(config, "cache_path"), place, sizeof place);
+    return error_prefix(error, "%s[%s %s] cache_path", place, config_kind(config), config->name);
 }
 
 static int check_cache_folders(const struct config *config, struct dataset *const *datasets,
@@ -121,6 +122,7 @@ static void print(const struct config *config, struct dataset *const *datasets, 
     for (size_t i = 0; i < config->dataset_count; i++) {
         dataset_print(stdout, datasets[i]);
         warn_of_cache(config, datasets[i]);
+        check_images(&config->datasets[i], datasets[i]);
     }
     gpu_describe((uint32_t)config->simulated_gpus, gpus, sizeof gpus);
     printf("delivery to GPUs: %s\n", gpus);

@@ -1,5 +1,6 @@
 #include "client/ctl/cmd_index.h"
 
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +27,25 @@ struct watcher {
     bool terminal;
     bool shown; // there is a line to be overwritten
 };
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+// A shell that puts the command into the background may have it ignore the signal.
+static void catch_interrupt(void) {
+    struct sigaction before;
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_signal}, NULL);
+}
+
+static bool is_interrupted(void *context) {
+    (void)context;
+    return interrupted;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct options *options = state->input;
@@ -80,9 +100,22 @@ static int run(const struct ctl *ctl, const struct options *options, char *text,
     if (err < 0)
         return err;
     query_open(&watcher.connection, ctl, &unimportant);
+    connection.interrupt = watcher.connection.interrupt = (struct interrupt){is_interrupted, NULL};
+    catch_interrupt();
     const struct query_patience patience = {LOOK_EVERY_MS, look, &watcher};
     return query_command_patiently(&connection, FEEDD__COMMAND__KIND__INDEX, options->dataset, &patience,
                                    text, bytes, error);
+}
+
+// Nothing else shows that Ctrl-C ends the command alone. The process ends as if it had not caught the signal.
+static int stop(const char *dataset) {
+    fprintf(stderr,
+            "feedctl: interrupted, but the daemon continues with the index of %s,"
+            " and feedctl status shows its progress\n",
+            dataset);
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+    return CTL_FAILED;
 }
 
 int cmd_index(const struct ctl *ctl, int count, char **arguments) {
@@ -104,6 +137,8 @@ int cmd_index(const struct ctl *ctl, int count, char **arguments) {
     char text[1024] = "";
     ctl_parse(&argp, count, arguments, &options);
     int err = run(ctl, &options, text, sizeof text, &error);
+    if (err == -EINTR && interrupted)
+        return stop(options.dataset);
     if (err < 0)
         return ctl_complain(&error);
     text_print_answer(text, ctl_terminal_width(), stdout, stderr);

@@ -1,8 +1,11 @@
 #include "daemon/config/config.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/sentence.h"
 #include "daemon/config/config_file.h"
 #include "daemon/config/config_include.h"
 #include "daemon/config/config_parse.h"
@@ -66,6 +69,7 @@ void config_free(struct config *config) {
     }
     free(config->included);
     free(config->file);
+    free(config->called);
     free(config->folder);
     free(config);
 }
@@ -86,6 +90,28 @@ uint32_t config_key_line(const struct dataset_config *dataset, const char *key) 
         if (dataset->option_lines[i] && strcmp(config_options[i].key, key) == 0)
             return dataset->option_lines[i];
     return dataset->line;
+}
+
+void config_place(const struct dataset_config *dataset, uint32_t line, char *text, size_t bytes) {
+    *text = '\0';
+    if (dataset->called)
+        sentence_write(text, bytes, "%s: ", dataset->called);
+    else if (dataset->file)
+        sentence_write(text, bytes, "%s:%" PRIu32 ": ", dataset->file, line);
+}
+
+// Files that are included are the user's own.
+static int take_name(struct config *config, struct error *error) {
+    const char *name = getenv(CONFIG_NAME_VARIABLE);
+    if (!name || !*name)
+        return 0;
+    config->called = strdup(name);
+    if (!config->called)
+        return error_set(error, -ENOMEM, "%s: out of memory", config->file);
+    for (size_t i = 0; i < config->dataset_count; i++)
+        if (config->datasets[i].file == config->file)
+            config->datasets[i].called = config->called;
+    return 0;
 }
 
 static int keep_lines(struct config *config, const struct config_lines *lines, struct error *error) {
@@ -123,6 +149,8 @@ int config_load(const char *path, struct config **config, struct error *error) {
         err = config_check(loaded, lines, error);
     if (!err)
         err = keep_lines(loaded, lines, error);
+    if (!err)
+        err = take_name(loaded, error);
     if (err) {
         config_free(loaded);
         return err;

@@ -24,6 +24,7 @@ struct dataset_config {
     uint32_t line;          // of its [dataset NAME], [view NAME] or [mix NAME]
     uint32_t *option_lines; // of each option, as config_options numbers them; 0: absent. NULL: not known
     const char *file;       // that it stands in, for messages; owned by struct config
+    const char *called;     // ... or how they call it, without lines; owned by struct config. NULL: by `file`
     const char *folder;     // where relative paths start; owned by struct config. NULL: the working directory
     const char *index_folder; // of [feedd]; owned by struct config. NULL: unset
     // The members below are filled through options.def.
@@ -87,6 +88,7 @@ struct config_included {
 struct config {
     _Atomic uint32_t references;
     char *file;
+    char *called;  // CONFIG_NAME_VARIABLE; NULL: unset
     char *folder;  // of the file, absolute
     char *include; // other files: a path or pattern; NULL: none
     struct config_included *included;
@@ -127,6 +129,10 @@ struct config {
     size_t dataset_count;
 };
 
+// The environment variable with which a program that writes a configuration for its user says how messages about the
+// datasets in it are to call it: the user does not know the file and its lines.
+#define CONFIG_NAME_VARIABLE "FEEDD_CONFIG_NAME"
+
 // Reads and checks the text of a configuration; opens no data file. On failure *config is NULL and the error
 // names file, line, key, what was found and what is wanted.
 int config_load(const char *path, struct config **config, struct error *error);
@@ -136,6 +142,10 @@ struct config *config_defaults(void);
 
 // The line of a key of a dataset, view or mix, for messages; that of its section if the key is absent there.
 uint32_t config_key_line(const struct dataset_config *dataset, const char *key);
+
+// What a message about a line of a dataset, view or mix begins with: "FILE:LINE: ", or "NAME: ", or "" if it stands in
+// no file. `bytes` as for sentence_write.
+void config_place(const struct dataset_config *dataset, uint32_t line, char *text, size_t bytes);
 
 // The dataset, view or mix of that name, or NULL.
 const struct dataset_config *config_find_dataset(const struct config *config, const char *name);

@@ -32,14 +32,14 @@ static int refuse(const struct mixture *mixture, const struct config_field *sour
 static int refuse(const struct mixture *mixture, const struct config_field *source, int code,
                   const char *format, ...) {
     const struct dataset_config *config = mixture->config;
-    char sentence[sizeof mixture->error->text];
+    char sentence[sizeof mixture->error->text], place[sizeof mixture->error->text];
     va_list arguments;
     va_start(arguments, format);
     sentence_format(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return error_set(mixture->error, code, "%s:%" PRIu32 ": [mix %s] source.%s: %s", config->file,
-                     source ? source->line : config->line, config->name, source ? source->name : "NAME",
-                     sentence);
+    config_place(config, source ? source->line : config->line, place, sizeof place);
+    return error_set(mixture->error, code, "%s[mix %s] source.%s: %s", place, config->name,
+                     source ? source->name : "NAME", sentence);
 }
 
 // ---- Fields ------------------------------------------------------------------------------------------------

@@ -60,6 +60,13 @@ def read_numbers(instance):
         assert sum(batch["count"] for batch in reader.finish()) == 50
 
 
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    with open(f"/proc/{pid}/status") as status:
+        (caught,) = [line.split()[1] for line in status if line.startswith("SigCgt:")]
+    return int(caught, 16) >> (number - 1) & 1
+
+
 def ctl_in_background(instance, *arguments):
     return subprocess.Popen(
         [harness.PROGRAMS / "feedctl", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -227,6 +234,25 @@ def test_a_cause_that_passes():
 
         harness.eventually(is_there, 20, "it is built when it is used")
         assert row(feedd)["state"] == row(feedd, "both")["state"] == "open" and not row(feedd)["problem"]
+        test_tar.check(feedd, feedd.content)
+
+
+def test_interrupt_ends_the_command_alone():
+    """Ctrl-C: the command says that the daemon continues, and ends as any program does that does not catch the signal."""
+    with slow_instance() as feedd:
+        feedd.start()
+        for options in ((), ("--quiet",)):
+            half_way(feedd)
+            command = ctl_in_background(feedd, "index", "wds", *options)
+            harness.eventually(lambda pid=command.pid: catches(pid, signal.SIGINT), 10, "the command waits for the daemon")
+            command.send_signal(signal.SIGINT)
+            output, said = command.communicate(timeout=10 * harness.SLOWNESS)
+            assert command.returncode == -signal.SIGINT and not output, (command.returncode, output, said)
+            assert "the daemon continues with the index of wds" in said.splitlines()[-1], said
+            assert "feedctl status" in said.splitlines()[-1], said
+        assert row(feedd)["state"] == "indexing"
+        feedd.storage.answer_held()
+        ready(feedd)
         test_tar.check(feedd, feedd.content)
 
 

@@ -229,7 +229,7 @@ loader = wds.WebLoader(dataset, batch_size=5)
     assert 'field.txt = bytes @ txt\n    field.cls = i64 @ cls' in output
 
 
-# ---- What cannot be carried over ------------------------------------------------------------------------------
+# ---- What cannot be converted ---------------------------------------------------------------------------------
 
 
 def loader_of(dataset="datasets.MNIST('d')", options="batch_size=4"):
@@ -251,7 +251,7 @@ def loader_of(dataset="datasets.MNIST('d')", options="batch_size=4"):
 )
 def test_arguments_that_are_code(tmp_path, options, line, said):
     status, output = doctor(tmp_path, loader_of(options=options))
-    assert status == 1 and f"line {line}: " in part(output, "cannot be carried over:") and said in output, output
+    assert status == 1 and f"line {line}: " in part(output, "cannot be converted:") and said in output, output
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_arguments_that_are_code(tmp_path, options, line, said):
 )  # fmt: skip
 def test_datasets_that_are_code(tmp_path, dataset, said):
     status, output = doctor(tmp_path, loader_of(dataset))
-    assert status == 1 and said in part(output, "cannot be carried over:"), output
+    assert status == 1 and said in part(output, "cannot be converted:"), output
 
 
 @pytest.mark.parametrize(

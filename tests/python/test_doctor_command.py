@@ -35,3 +35,12 @@ def test_remarks_fit_the_terminal(tmp_path):
     known = part(done.stdout, "to know:").splitlines()
     assert len(known) > 3 and all(len(line) <= 56 or "d" * 90 in line for line in known), done.stdout
     assert f"    path = {'d' * 90}\n" in done.stdout
+
+
+def test_help_has_the_word_of_the_report(tmp_path):
+    (tmp_path / "script.py").write_text(loader_of(f"datasets.ImageFolder('d', {STEPS})").replace(")\n", ", collate_fn=f)\n"))
+    command = [sys.executable, "-m", "feedd.doctor"]
+    done = [subprocess.run([*command, argument], capture_output=True, text=True, check=False, env=support.environment())
+            for argument in ("--help", str(tmp_path / "script.py"))]  # fmt: skip
+    assert "0 if everything can be converted, 1 if" in " ".join(done[0].stdout.split()), done[0]
+    assert done[1].returncode == 1 and "cannot be converted:" in done[1].stdout, done[1]

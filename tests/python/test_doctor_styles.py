@@ -302,7 +302,7 @@ train_loader = DataLoader(tokenized["train"].shuffle(seed=3), collate_fn=default
 eval_loader = DataLoader(raw["validation"], batch_size=8)
 """
     status, output = doctor(tmp_path, text)
-    refused = part(output, "cannot be carried over:")
+    refused = part(output, "cannot be converted:")
     said = "line 7: .map(tokenize) computes new columns: save what it gives with save_to_disk(), and serve that"
     assert status == 1 and refused == said, output
     assert "path = /PATH/train/*.arrow" in output and "path = /PATH/validation/*.arrow" in output

@@ -77,7 +77,7 @@ def test_batches_of_shards(tmp_path, shards, steps, loader):
 )  # fmt: skip
 def test_steps_that_are_not_carried_over(tmp_path, shards, steps, said):
     status, output = doctor(tmp_path, web(shards, steps))
-    assert status == 1 and said in part(output, "cannot be carried over:"), output
+    assert status == 1 and said in part(output, "cannot be converted:"), output
 
 
 # ---- DataPipeline --------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_pipeline(tmp_path, shards, made, loader):
 )  # fmt: skip
 def test_stages_that_are_not_carried_over(tmp_path, shards, made, said):
     status, output = doctor(tmp_path, pipeline(shards, made, "wds.WebLoader(dataset, batch_size=4)"))
-    assert status == 1 and said in part(output, "cannot be carried over:"), output
+    assert status == 1 and said in part(output, "cannot be converted:"), output
 
 
 def test_stages_that_depend_on_the_run(tmp_path, shards):

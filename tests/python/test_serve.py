@@ -203,84 +203,10 @@ def test_the_program_is_found_by_the_environment(folder, monkeypatch):
         check()
 
 
-def test_no_program(folder, monkeypatch):
-    monkeypatch.setenv("FEEDD_PROGRAM", "/nonexistent/feedd")
-    with pytest.raises(feedd.Error, match="no program '/nonexistent/feedd'.*FEEDD_PROGRAM"):
-        with feedd.serve(sections(folder / "numbers.bin")):
-            pass
-    monkeypatch.setenv("FEEDD_PROGRAM", __file__)
-    with pytest.raises(feedd.Error, match=f"'{__file__}' is not executable: chmod"):
-        feedd.serve(sections(folder))
-    with pytest.raises(feedd.Error, match="is a folder, not the program feedd"):
-        feedd.serve(sections(folder), program=os.path.dirname(__file__))
-    with pytest.raises(feedd.Error, match="no program 'feed-me'"):
-        with feedd.serve(sections(folder / "numbers.bin"), program="feed-me"):
-            pass
-
-
-def test_a_program_that_is_none(folder):
-    script = folder / "feedd"
-    script.write_text("#!/bin/sh\necho this is something else; exit 3\n")
-    script.chmod(0o755)
-    with pytest.raises(feedd.Error, match="this is something else"):
-        with feedd.serve(sections(folder / "numbers.bin"), program=script):
-            pass
-    script.write_text("#!/bin/sh\nexit 3\n")
-    with pytest.raises(feedd.Error, match="status 3"):
-        with feedd.serve(sections(folder / "numbers.bin"), program=script):
-            pass
-
-
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ("[dataset a]\nformat = nonsense\n", "nonsense"), ("[dataset a]\nformat records\n", "format records"),
-        ("[dataset a]\nformat = npy\nformat = idx\n", "format"), ("format = npy\n\n", "section"),
-        ({"a": {"format": "npy", "field.x": "none.npy"}}, "none.npy"), ({"a": {}}, "format"),
-        ({"feedd": {"loaders": 0}}, "loaders"), ("[feedd]\nnonsense = 1\n", "nonsense"),
-    ],
-)  # fmt: skip
-def test_wrong_configurations(config, says):
-    """The daemon's own sentence, and nothing is left behind."""
-    with pytest.raises(feedd.Error, match=says):
-        with feedd.serve(config, program=PROGRAM):
-            pass
-    assert "FEEDD_SOCKET" not in os.environ
-
-
-def test_errors_name_what_the_user_wrote(folder):
-    """Not the file that was made of it, nor lines of that."""
-    file = folder / "mine.conf"
-    file.write_text("[feedd]\nlodaers = 1\n")
-    for config, name in ((file, str(file)), ({"feedd": {"lodaers": 1}}, "the configuration")):
-        with pytest.raises(feedd.Error, match="loaders") as raised:
-            feedd.serve(config, program=PROGRAM)
-        assert str(raised.value).startswith(f"feedd does not start: {name}: ")
-        assert "info:" not in str(raised.value) and "error:" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ({"a": "x.npy"}, r"\[dataset a\] is 'x.npy'"), ({"a": {"path": ["x"]}}, r"path of \[dataset a\] is \['x'\]"),
-        ({"a": {"path": None}}, "is None"),
-    ],
-)  # fmt: skip
-def test_values_of_another_kind(config, says):
-    with pytest.raises(TypeError, match=says):
-        feedd.serve(config, program=PROGRAM)
-
-
 def test_paths_of_the_home_folder(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     with feedd.serve(sections("~/numbers.bin"), program=PROGRAM):
         check()
-
-
-def test_a_file_that_is_not_there():
-    with pytest.raises(FileNotFoundError):
-        with feedd.serve("none.conf", program=PROGRAM):
-            pass
 
 
 def test_an_exception_in_the_block(folder):

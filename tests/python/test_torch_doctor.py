@@ -131,5 +131,5 @@ def test_a_single_choice_is_an_argument(ask, loader, said):
 )
 def test_choices_that_cannot_be_carried_over(ask, loader, said):
     _, status, output = ask(f"{loader}\nfrom datasets import load_dataset")
-    assert status == 1 and said in part(output, "cannot be carried over:"), output
+    assert status == 1 and said in part(output, "cannot be converted:"), output
     assert not re.search(r"\b(\w+)=.*\b\1=", part(output, "in the script:")), output

@@ -159,7 +159,7 @@ loader = DataLoader(dataset, batch_size=7, sampler=sampler)
 )  # fmt: skip
 def test_samplers_that_cannot_be_told_apart(ask, cases, said):
     _, status, output = ask(f"{cases}\nloader = DataLoader(dataset, 8, sampler=s)\n")
-    assert status == 1 and said in part(output, "cannot be carried over:"), output
+    assert status == 1 and said in part(output, "cannot be converted:"), output
     rest = "shuffle=True" if "mine" in cases else "..."  # with which nobody can run it by mistake
     assert calls(output)["loader"] == f'("data", batch_size=8, {rest})', output
 

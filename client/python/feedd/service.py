@@ -73,7 +73,7 @@ def _absolute(options: configparser.SectionProxy, base: str) -> None:
 def _read(config: str | os.PathLike[str] | Sections) -> tuple[configparser.ConfigParser, str]:
     """The configuration, and the user's name for it."""
     parser = _parser()
-    base, name = os.getcwd(), "the configuration"
+    base, name = os.getcwd(), "the argument of serve()"
     if isinstance(config, Mapping):
         for key, options in config.items():
             section = key if key == "feedd" or key.startswith(("dataset ", "view ", "mix ")) else f"dataset {key}"
@@ -138,6 +138,7 @@ class Service:
                 ending.callback(self.log)  # reads all of it before it is closed
                 self._process = subprocess.Popen(
                     ["/bin/sh", "-c", _RUN, "sh", program, self._folder], stdin=subprocess.PIPE, stdout=out, stderr=out,
+                    env=os.environ | {"FEEDD_CONFIG_NAME": self._name},  # its messages name no file that the user never wrote
                     start_new_session=True)  # so that Ctrl-C in a terminal stops the loop first
             _running.add(self)
             ending.callback(self._stop)

@@ -23,10 +23,8 @@ int builder_refuse(struct builder *builder, int code, const char *path, const ch
     const struct config_field *named = builder->transform ? builder->transform
                                        : builder->pad     ? builder->pad
                                                           : builder->field;
-    char place[sizeof builder->error->text] = "";
-    if (config->file)
-        sentence_write(place, sizeof place, "%s:%" PRIu32 ": ", config->file,
-                       named ? named->line : config_key_line(config, builder->key));
+    char place[sizeof builder->error->text];
+    config_place(config, named ? named->line : config_key_line(config, builder->key), place, sizeof place);
     return error_set(builder->error, code, "%s[%s %s] %s%s: %s%s%s", place, config_kind(config), config->name,
                      builder->transform ? "transform."
                      : builder->pad     ? "pad."

@@ -1,4 +1,4 @@
-"""The command. Exit status: 0 if everything can be carried over, 1 if something cannot, 2 without a DataLoader."""
+"""The command. Exit status: 0 if everything can be converted, 1 if something cannot, 2 without a DataLoader."""
 
 import argparse
 import ast
@@ -42,7 +42,7 @@ def report(place: Place, plan: Plan, before: set[str]) -> list[str]:
             said += [f"  in feedd.conf: {plan.sections[-1].splitlines()[0]}, as above"]
         shown = ", ".join([plan.given or f'"{plan.name}"', *plan.arguments])
         said += ["  in the script:", f"    {assigned}feedd.DataLoader({shown})"]
-    for title, findings in (("cannot be carried over:", plan.cannot), ("to know:", plan.notes)):
+    for title, findings in (("cannot be converted:", plan.cannot), ("to know:", plan.notes)):
         if findings:
             said += [f"  {title}", *_lines(findings)]
     return said
@@ -93,7 +93,7 @@ def _hint(script: Script) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m feedd.doctor", description="Reads a PyTorch script without running it, and"
                                      " says what to write for feedd in place of each DataLoader.",
-                                     epilog="Exit status: 0 if everything can be carried over, 1 if something cannot, 2 if the"
+                                     epilog="Exit status: 0 if everything can be converted, 1 if something cannot, 2 if the"
                                      " script has no DataLoader or cannot be read.")  # fmt: skip
     parser.add_argument("script", help="path of the script")
     path = parser.parse_args().script
