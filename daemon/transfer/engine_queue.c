@@ -16,21 +16,21 @@ struct engine_queue {
     pthread_mutex_t lock;
     pthread_cond_t more, fewer;
     STAILQ_HEAD(, engine_job) jobs; // that no thread has begun
+    uint64_t begun, decoded;        // jobs; the engine's next one is that with the number `decoded`
     bool ending;
-    pthread_mutex_t engine_lock; // of the engine and of the writing of:
-    _Atomic uint64_t began_ns;   // when it began with its job; 0: it has none
-    _Atomic bool has_worked;     // a job is done
+    // Written by the thread that has the engine:
+    _Atomic uint64_t began_ns; // when it began with its job; 0: it has none
+    _Atomic bool has_worked;   // a job is done
 };
 
+// By one thread at a time.
 static void decode(struct engine_queue *queue, struct engine_job *job) {
-    pthread_mutex_lock(&queue->engine_lock);
     // Relaxed: nothing else is read with it.
     atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
     job->err = engine_decode(queue->engine, job->images, job->count, &job->error);
     atomic_store_explicit(&queue->began_ns, 0, memory_order_relaxed);
     // Release: pairs with the acquire in engine_queue_warms_up.
     atomic_store_explicit(&queue->has_worked, true, memory_order_release);
-    pthread_mutex_unlock(&queue->engine_lock);
 }
 
 static void *decode_all(void *argument) {
@@ -45,11 +45,17 @@ static void *decode_all(void *argument) {
             continue;
         }
         STAILQ_REMOVE_HEAD(&queue->jobs, link);
+        const uint64_t number = queue->begun++;
         pthread_mutex_unlock(&queue->lock);
         if (job->prepare)
             job->prepare(job);
+        pthread_mutex_lock(&queue->lock);
+        while (queue->decoded != number)
+            pthread_cond_wait(&queue->fewer, &queue->lock);
+        pthread_mutex_unlock(&queue->lock);
         decode(queue, job);
         pthread_mutex_lock(&queue->lock);
+        queue->decoded++;
         // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
         atomic_store_explicit(&job->done, true, memory_order_release);
         pthread_cond_broadcast(&queue->fewer);
@@ -69,7 +75,6 @@ int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error
     }
     STAILQ_INIT(&made->jobs);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->engine_lock, NULL);
     pthread_cond_init(&made->more, NULL);
     pthread_cond_init(&made->fewer, NULL);
     while (!err && made->started < THREADS) {
@@ -96,7 +101,6 @@ void engine_queue_close(struct engine_queue *queue) {
     pthread_cond_destroy(&queue->more);
     pthread_cond_destroy(&queue->fewer);
     pthread_mutex_destroy(&queue->lock);
-    pthread_mutex_destroy(&queue->engine_lock);
     engine_close(queue->engine);
     free(queue);
 }

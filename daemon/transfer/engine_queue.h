@@ -1,6 +1,7 @@
 // The engine in threads of its own, for all pools of the GPU: nvJPEG waits for its hardware in the caller's thread, and
-// the process has other batches to copy. One thread prepares a job while the engine decodes the other's. Jobs are begun
-// in the order in which they were submitted.
+// the process has other batches to copy. One thread prepares a job while the engine decodes the other's. Jobs are done in
+// the order in which they were submitted: batches that end in pairs would come back in pairs, and both threads would
+// then prepare them at once, while the engine has none.
 #ifndef FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 #define FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 

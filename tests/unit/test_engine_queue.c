@@ -100,15 +100,29 @@ static void a_preparation_is_not_the_engines_time(void **state) {
     const uint64_t now = monotonic_ns();
     assert_int_equal(engine_queue_moved_ns(at.queue, now), now);
     assert_false(engine_queue_warms_up(at.queue));
-    engine_queue_submit(at.queue, &at.entries[1].job); // the other thread has it
-    engine_queue_wait(at.queue, &at.entries[1].job);
-    assert_false(atomic_load(&at.entries[0].job.done));
     atomic_store(&at.entries[0].may_end, true);
     engine_queue_wait(at.queue, &at.entries[0].job);
     close_queue();
 }
 
-// Whichever thread has it, the engine has one job at a time: the simulated one would count images wrong otherwise.
+// A batch that is ended late gives back its memory late.
+static void jobs_are_done_in_their_order(void **state) {
+    (void)state;
+    open_queue("");
+    at.entries[0].may_end = false;
+    engine_queue_submit(at.queue, &at.entries[0].job);
+    assert_true(comes_true(&at.entries[0].prepared));
+    engine_queue_submit(at.queue, &at.entries[1].job); // the other thread has it
+    assert_true(comes_true(&at.entries[1].prepared));
+    usleep(50000);
+    assert_false(atomic_load(&at.entries[1].job.done));
+    atomic_store(&at.entries[0].may_end, true);
+    engine_queue_wait(at.queue, &at.entries[1].job);
+    assert_true(atomic_load(&at.entries[0].job.done));
+    close_queue();
+}
+
+// The engine has one job at a time, whichever thread has it: the simulated one would count images wrong otherwise.
 static void closing_waits_for_all_jobs(void **state) {
     (void)state;
     open_queue("refuse_image=4");
@@ -147,6 +161,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_prepared_while_the_engine_decodes_another),
         cmocka_unit_test(a_preparation_is_not_the_engines_time),
+        cmocka_unit_test(jobs_are_done_in_their_order),
         cmocka_unit_test(closing_waits_for_all_jobs),
         cmocka_unit_test(images_are_in_registered_memory),
     };
