@@ -9,7 +9,7 @@ import devices
 import expected
 import harness
 import pictures
-from devices import CPU, GPU
+from devices import CPU, FAULTS, GPU
 from test_folder import write
 from test_gpu_kill import kill_while
 from test_images import FIELDS, TRAINING, add, evaluated
@@ -60,6 +60,17 @@ def test_training():
         check_training(feedd, encoded, 9, epochs=3, shuffle=True)
         by_engine, by_library, by_loaders = decoded(feedd)
         assert by_engine and by_loaders and not by_library, (by_engine, by_library, by_loaders)
+
+
+@harness.limit(60)
+def test_gpu_that_does_not_linger():
+    """It is asked what it can do before anybody uses it, and is kept until it has answered."""
+    encoded = pictures.some(20, seed=1, least=200, kinds=ALIKE)
+    with serve(encoded, linger=0, device_linger=0, environment={FAULTS: "open_ms=2000"}) as feedd:
+        check_training(feedd, encoded)
+        assert decoded(feedd) == [20, 0, 0]
+        harness.eventually(lambda: not feedd.statistics()["gpus"], 15, "the GPU is given up")
+        assert feedd.read_log().count("transfer process of GPU") == 2, feedd.read_log()  # has started, has ended
 
 
 def test_all_of_what_an_engine_takes():

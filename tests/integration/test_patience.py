@@ -161,6 +161,15 @@ def test_machine_that_stands_still():
             assert [batch["crc"] for batch in held] == [batch["crc"] for batch in seen[:32]]
 
 
+def take_patiently(reader, count):
+    batches = []
+    for _ in range(count):
+        reader.command("next", 60000)
+        batches.append(reader.expect("batch", 70))
+        reader.release(batches[-1])
+    return batches
+
+
 @harness.limit(120)
 def test_daemon_that_comes_back_to_a_slow_driver():
     """Consumers look for it for longer than one attempt takes."""
@@ -170,12 +179,64 @@ def test_daemon_that_comes_back_to_a_slow_driver():
             batches = reader.take(20)
             feedd.kill()
             feedd.start(environment=faults)
-            while len(batches) < 200:
-                reader.command("next", 60000)
-                batches.append(reader.expect("batch", 70))
-                reader.release(batches[-1])
+            batches += take_patiently(reader, 180)
             expected.check_run(devices.content(feedd), batches, 20, **SHAPE)
         check_undisturbed(feedd)
+
+
+@harness.limit(120)
+def test_client_that_returns_to_what_is_still_being_opened():
+    """That is not begun anew each time, even where nothing is kept that nobody uses."""
+    for faults in ("create_ms=12000", "open_ms=12000"):  # each attempt takes 10 s
+        with devices.serve(linger=0, device_linger=0) as feedd:
+            with devices.start(feedd, SIMULATED, step=True, reconnect_timeout=40000, **SHAPE) as reader:
+                batches = reader.take(20)
+                feedd.kill()
+                feedd.start(environment={FAULTS: faults})
+                batches += take_patiently(reader, 180)
+                expected.check_run(devices.content(feedd), batches, 20, **SHAPE)
+                assert devices.feed(feedd)["id"] == 1, feedd.read_log()
+            check_undisturbed(feedd)
+
+
+def attach_by_hand(feedd, share):
+    client = feedd.client()
+    client.hello()
+    client.send("attach", dataset="numbers", batch_size=20, share=share, device=SIMULATED_UUID)
+    return client
+
+
+@harness.limit(60)
+def test_pool_that_is_still_being_opened_is_kept_for_a_moment():
+    """And is the one that the client gets when it returns; its feed may be in use elsewhere meanwhile."""
+    for others in (0, 1):
+        with devices.serve(environment={FAULTS: "create_ms=4000"}, linger=0) as feedd, contextlib.ExitStack() as stack:
+            for _ in range(others):
+                stack.enter_context(devices.start(feedd, CPU, step=True, share="job"))
+            with attach_by_hand(feedd, "job"):
+                harness.eventually(lambda: feedd.statistics()["gpus"], 10, "the GPU is being opened")
+                harness.eventually(lambda: devices.gpu(feedd, SIMULATED_UUID)["pools"], 10, "it has asked for a pool")
+            time.sleep(2)
+            with devices.start(feedd, SIMULATED, step=True, share="job") as reader:
+                reader.take(5)
+                assert "pool 1:" in feedd.read_log() and "pool 2:" not in feedd.read_log(), feedd.read_log()
+
+
+@harness.limit(60)
+def test_clients_that_do_not_return_to_what_is_being_opened():
+    """Few of their feeds are kept, and not for long; then the GPU is given up, too."""
+    pools = lambda: sum(gpu["pools"] for gpu in feedd.statistics()["gpus"])  # noqa: E731
+    with devices.serve(environment={FAULTS: "open_ms=40000"}, linger=0, device_linger=0) as feedd:
+        with contextlib.ExitStack() as stack:
+            for number in range(24):
+                stack.enter_context(attach_by_hand(feedd, f"job{number}"))
+            harness.eventually(lambda: pools() == 24, 15, "all have asked for a pool")
+        harness.eventually(lambda: pools() == 16, 4, "a quarter of 64 is kept")
+        time.sleep(1)
+        assert pools() == 16
+        harness.eventually(lambda: not feedd.statistics()["feeds"], 10, "nothing is kept")
+        harness.eventually(lambda: not feedd.statistics()["gpus"], 10, "the GPU is given up")
+        assert not feedd.status()["last_errors"], feedd.read_log()
 
 
 @harness.limit(90)

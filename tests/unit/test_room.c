@@ -1,4 +1,4 @@
-// Room for a queued feed: who waits, who makes way, who is refused.
+// Room for a queued feed: who waits, who makes way, who is refused. Idle feeds that are kept all the same.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -300,6 +300,61 @@ static void a_budget_is_made_room_in_by_the_oldest_and_never_in_vain(void **stat
     assert_null(idle_longest(&supervisor, OTHER));
 }
 
+// ---- Clients that may come back ----------------------------------------------------------------------------
+
+// Its client has left before its pool was open.
+static struct served_feed *add_left(uid_t user) {
+    struct served_feed *feed = add_idle(1, count + 1);
+    feed->user = user;
+    idle_expect_return(feed);
+    return feed;
+}
+
+static void a_feed_is_kept_for_a_client_that_may_come_back(void **state) {
+    (void)state;
+    struct served_feed *left = add_left(USER);
+    uint64_t now = monotonic_ns();
+    assert_true(idle_is_kept(left, now));
+    assert_false(idle_is_kept(left, now + 6 * NS_PER_S));
+    assert_false(idle_is_kept(add_idle(1, 10), now));
+    supervisor.state = SUPERVISOR_DRAINING; // it could not attach
+    assert_false(idle_is_kept(left, now));
+}
+
+static void few_feeds_are_kept_for_clients_that_may_come_back(void **state) {
+    (void)state;
+    config.loaders = 1;
+    config.user_feeds = 20;
+    uint64_t now = monotonic_ns();
+    for (uint32_t i = 0; i < 20 / 4; i++)
+        assert_true(idle_is_kept(add_left(USER), now));
+    struct served_feed *late = add_left(USER), *others = add_left(OTHER);
+    assert_false(idle_is_kept(late, now));
+    assert_true(idle_is_kept(others, now));
+    late->warm_until_ns = 0;
+    for (uid_t user = OTHER + 1; count < STATS_MAX_FEEDS / 4 + 1; user++)
+        assert_true(idle_is_kept(add_left(user), now));
+    assert_false(idle_is_kept(add_left(OTHER + 20), now));
+    feeds[0].warm_until_ns = now; // a client has not come back
+    assert_true(idle_is_kept(&feeds[count - 1], now));
+}
+
+static void one_feed_is_kept_for_whoever_may_have_few(void **state) {
+    (void)state;
+    config.user_feeds = 1;
+    assert_true(idle_is_kept(add_left(USER), monotonic_ns()));
+}
+
+static void a_feed_that_is_kept_for_a_client_makes_way(void **state) {
+    (void)state;
+    struct served_feed *left = add_left(USER);
+    while (count < STATS_MAX_FEEDS)
+        add_used(1);
+    assert_true(idle_is_kept(left, monotonic_ns()));
+    assert_int_equal(find(add_queued(1)), 1);
+    assert_int_equal(left->state, FEED_CLOSING);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_feed_that_was_idle_for_longest_makes_way, begin),
@@ -312,6 +367,10 @@ int main(void) {
         cmocka_unit_test_setup(memory_of_closed_feeds_counts, begin),
         cmocka_unit_test_setup(a_lack_that_shows_late, begin),
         cmocka_unit_test_setup(a_budget_is_made_room_in_by_the_oldest_and_never_in_vain, begin),
+        cmocka_unit_test_setup(a_feed_is_kept_for_a_client_that_may_come_back, begin),
+        cmocka_unit_test_setup(few_feeds_are_kept_for_clients_that_may_come_back, begin),
+        cmocka_unit_test_setup(one_feed_is_kept_for_whoever_may_have_few, begin),
+        cmocka_unit_test_setup(a_feed_that_is_kept_for_a_client_makes_way, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

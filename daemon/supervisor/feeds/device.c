@@ -14,8 +14,9 @@
 #include "daemon/supervisor/feeds/device_watch.h"
 #include "daemon/supervisor/processes/transfer_process.h"
 
-#define REPORTS_AT_ONCE 64u // then others get their turn
-#define CLOSING_MOST    16u // descriptors that earlier processes sent
+#define REPORTS_AT_ONCE 64u            // then others get their turn
+#define CLOSING_MOST    16u            // descriptors that earlier processes sent
+#define KEPT_NS         (5 * NS_PER_S) // an Attach that waits asks again four times per second
 
 static_assert(GPU_UUID_BYTES <= STATS_NAME, "a UUID fits into a record of the statistics");
 
@@ -46,8 +47,10 @@ void device_mark(struct device *device) {
 }
 
 void device_keep(struct device *device) {
+    const uint64_t now = monotonic_ns();
     if (device->idle_since_ns)
-        device->idle_since_ns = monotonic_ns();
+        device->idle_since_ns = now;
+    device->kept_until_ns = now + KEPT_NS;
 }
 
 // ---- Making and freeing ------------------------------------------------------------------------------------
@@ -380,7 +383,8 @@ void device_act(struct device *device, uint64_t now) {
         bury(device, now);
     if (device->transfer)
         device_watch(device, now);
-    if (device->idle_since_ns && now >= device->idle_since_ns + linger && device->state < DEVICE_STOPPING)
+    if (device->idle_since_ns && now >= device->idle_since_ns + linger && now >= device->kept_until_ns &&
+        device->state < DEVICE_STOPPING)
         device_stop(device, false);
     start_again(device, now);
 }

@@ -52,6 +52,7 @@ struct device {
     LIST_HEAD(, tenant) tenants;
     struct respawn respawn;
     uint64_t idle_since_ns;      // without tenants; 0: it has some
+    uint64_t kept_until_ns;      // somebody has asked what it can do
     bool warned, told;           // that its process was killed and does not end: the log, and the tenants
     struct error lost;           // what the last process said before it ended
     uint64_t lost_ns;            // when it said so
@@ -70,7 +71,8 @@ bool devices_want_engines(const struct supervisor *supervisor);
 
 void device_mark(struct device *device);
 
-// Somebody waits to hear what the GPU can do: its process does not end as an idle one before that.
+// Somebody waits to hear what the GPU can do: its process does not end as an idle one before that, even where those are
+// not kept.
 void device_keep(struct device *device);
 
 // Sends a request if there is a process to handle it. False: there is none, or this REMOVE_CONSUMER has cancelled an

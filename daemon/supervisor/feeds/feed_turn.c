@@ -12,6 +12,7 @@
 #include "daemon/supervisor/feeds/feed_loaders.h"
 #include "daemon/supervisor/feeds/feed_loaders_count.h"
 #include "daemon/supervisor/feeds/growth.h"
+#include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/making.h"
 #include "daemon/supervisor/feeds/places.h"
@@ -114,7 +115,8 @@ static void end(struct served_feed *feed) {
 static void close_unless_used(struct served_feed *feed, uint64_t now) {
     const struct supervisor *supervisor = feed->supervisor;
     uint64_t linger = supervisor->state == SUPERVISOR_RUNNING ? supervisor->config->linger_s * NS_PER_S : 0;
-    if (served_feed_is_open(feed) && !served_feed_in_use(feed) && now >= feed->idle_since_ns + linger)
+    if (served_feed_is_open(feed) && !served_feed_in_use(feed) && now >= feed->idle_since_ns + linger &&
+        !idle_is_kept(feed, now))
         served_feed_close(feed);
 }
 
@@ -142,7 +144,8 @@ static void close_idle_pools(struct served_feed *feed, uint64_t now) {
     struct pool *pool;
     uint64_t linger = feed->supervisor->config->linger_s * NS_PER_S;
     LIST_FOREACH(pool, &feed->pools, link)
-        if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger)
+        if (pool->idle_since_ns && !pool_is_awaited(pool) && now >= pool->idle_since_ns + linger &&
+            now >= feed->warm_until_ns)
             pool_close(pool);
 }
 

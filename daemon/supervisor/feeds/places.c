@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "daemon/supervisor/feeds/feed_clock.h"
+#include "daemon/supervisor/feeds/idle.h"
 #include "daemon/supervisor/feeds/kept.h"
 #include "daemon/supervisor/feeds/pool_open.h"
 
@@ -149,6 +150,8 @@ static void leave(struct served_feed *feed, struct member *member) {
 }
 
 void places_leave(struct member *member) {
+    if (member->awaited && !member->failed)
+        idle_expect_return(member->awaited);
     forget(member);
     if (member->feed)
         leave(member->feed, member);

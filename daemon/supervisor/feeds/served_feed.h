@@ -51,6 +51,7 @@ struct served_feed {
     uint64_t returns_until_ns; // until then a consumer that returns may take its lane back to its place
     uint64_t max_lag_ns;
     uint64_t idle_since_ns; // since when it has had no consumers; 0: it has some
+    uint64_t warm_until_ns; // until then a client may come back that waited for a place and left (idle.h)
     uint64_t closing_since_ns;
     uint64_t kept_until_ns; // its memory is left as it is until then; 0: nobody needs it (kept.h)
 
