@@ -1,7 +1,8 @@
 // The engine in threads of its own, for all pools of the GPU: nvJPEG waits for its hardware in the caller's thread, and
-// the process has other batches to copy. One thread prepares a job while the engine decodes the other's. Jobs are done in
-// the order in which they were submitted: batches that end in pairs would come back in pairs, and both threads would
-// then prepare them at once, while the engine has none.
+// the process has other batches to copy. One thread prepares a job while the engine decodes the other's.
+//
+// Jobs are done in the order in which they were submitted. Otherwise batches end in pairs, come back in pairs, and are
+// prepared in pairs, while the engine has nothing to do.
 #ifndef FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 #define FEEDD_DAEMON_TRANSFER_ENGINE_QUEUE_H
 

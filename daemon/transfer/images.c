@@ -240,21 +240,20 @@ static int gather(struct field_work *field, struct error *error) {
     return err;
 }
 
-// Copies the JPEGs, and moves those that the engine may get to the front.
+// Copies the JPEGs, looks at each while it is in the processor's cache, and moves those that the engine may get to the
+// front.
 static void prepare(struct engine_job *of) {
     struct work *work = CONTAINER_OF(of, struct work, job);
     uint32_t plain = 0;
     for (uint32_t i = 0; i < work->count; i++) {
-        uint8_t *bytes = work->bytes.memory + work->jpegs[i].place;
-        memcpy(bytes, work->jpegs[i].from, work->jobs[i].record->bytes);
-        work->jobs[i].bytes = bytes;
-    }
-    for (uint32_t i = 0; i < work->count && work->by_engine; i++) {
-        struct engine_image job = work->jobs[i];
-        if (!plain_jpeg_is(job.bytes, job.record->bytes, job.record))
+        struct engine_image image = work->jobs[i];
+        const size_t count = image.record->bytes;
+        image.bytes = memcpy(work->bytes.memory + work->jpegs[i].place, work->jpegs[i].from, count);
+        work->jobs[i] = image;
+        if (!work->by_engine || !plain_jpeg_is(image.bytes, count, image.record))
             continue;
         work->jobs[i] = work->jobs[plain];
-        work->jobs[plain++] = job;
+        work->jobs[plain++] = image;
     }
     work->job.images = work->jobs;
     work->job.count = plain;
