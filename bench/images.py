@@ -1,6 +1,7 @@
 """Figures of encoded images: what loaders make of photographs in a folder, per second of a core, beside other libraries."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -32,7 +33,7 @@ def photographs(bench, kind):
     folder = os.path.join(bench.folder, "photographs")
     if not os.path.isdir(os.path.join(folder, "large")):
         python = the_python(bench)
-        if not os.path.exists(python):
+        if not shutil.which(python):
             raise BenchError(f"there are no photographs, and no {python} to make them: make python-peers, or set BENCH_PYTHON")
         os.makedirs(folder, exist_ok=True)
         script = os.path.join(HERE, "photographs.py")
