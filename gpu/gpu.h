@@ -160,8 +160,8 @@ int gpu_write_word_last(struct gpu *gpu, const struct gpu_word *word, struct err
 // Queued: later work of the stream waits until the word is at least `value`.
 int gpu_wait_word(struct gpu *gpu, gpu_stream stream, uint64_t address, uint64_t value, struct error *error);
 
-// Waits for all work queued on the stream, which is not the default one. Like gpu_call, it may come from another thread
-// than the other calls.
+// Waits for all work queued on the stream, which is not the default one. On an NVIDIA GPU, it may come from another
+// thread than the other calls, as gpu_call may; a simulated one keeps its streams in a list without a lock.
 int gpu_stream_synchronize(struct gpu *gpu, gpu_stream stream, struct error *error);
 
 // Waits for all work queued in the context, no matter who queued it.

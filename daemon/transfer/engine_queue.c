@@ -20,11 +20,13 @@ struct engine_queue {
     bool ending;
     // Written by the thread that has the engine:
     _Atomic uint64_t began_ns; // when it began with its job; 0: it has none
-    _Atomic bool has_worked;   // a job is done
+    _Atomic bool has_worked;   // a job with images is done
 };
 
-// By one thread at a time.
+// By one thread at a time. A job without images says nothing about the library, which does not see it.
 static void decode(struct engine_queue *queue, struct engine_job *job) {
+    if (!job->count)
+        return;
     // Relaxed: nothing else is read with it.
     atomic_store_explicit(&queue->began_ns, monotonic_ns(), memory_order_relaxed);
     job->err = engine_decode(queue->engine, job->images, job->count, &job->error);

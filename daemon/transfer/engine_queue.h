@@ -36,10 +36,10 @@ void engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
 void engine_queue_wait(struct engine_queue *queue, struct engine_job *job);
 
 // When the engine last moved: now, or when it began with the job that it has not done. The library may hang in its
-// hardware, of which this process's other thread knows nothing. NULL is fine.
+// hardware, of which the process's main thread knows nothing. NULL is fine.
 uint64_t engine_queue_moved_ns(const struct engine_queue *queue, uint64_t now);
 
-// Whether it is at its first job, for which the library sets itself up. NULL is fine.
+// Whether it is at its first job with images, for which the library sets itself up. NULL is fine.
 bool engine_queue_warms_up(const struct engine_queue *queue);
 
 #endif

@@ -120,6 +120,13 @@ int images_open(struct images **images, struct gpu *gpu, struct engine_queue *en
     return err;
 }
 
+bool images_are_settled(const struct images *images) {
+    for (uint32_t i = 0; images && i < IMAGES_AT_ONCE; i++)
+        if (images->works[i].busy && !images_are_decoded(images, i))
+            return false;
+    return true;
+}
+
 void images_settle(struct images *images) {
     for (uint32_t i = 0; images && images->engine && i < IMAGES_AT_ONCE; i++)
         if (images->works[i].busy)

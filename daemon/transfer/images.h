@@ -36,7 +36,9 @@ bool images_wanted(const struct ring *source, const struct ring *pool);
 int images_open(struct images **images, struct gpu *gpu, struct engine_queue *engine,
                 const struct ring *source, const struct ring *pool, uint64_t pool_address, bool tolerant,
                 struct error *error);
-// Waits until the engine has done what it was given. NULL is fine.
+// Whether the engine has done what it was given. NULL is fine.
+bool images_are_settled(const struct images *images);
+// Waits for that. NULL is fine.
 void images_settle(struct images *images);
 // After that, and when all queued work is done. NULL is fine.
 void images_close(struct images *images);

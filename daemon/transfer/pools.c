@@ -30,6 +30,8 @@ static struct device_ring *find_pool(const struct pool_set *set, uint32_t id) {
 }
 
 void pools_drop(struct pool_set *set, struct device_ring *pool) {
+    while (!images_are_settled(pool->copies.images))
+        set->waits(set);
     LIST_REMOVE(pool, link);
     device_ring_end(pool);
     pools_count(set);

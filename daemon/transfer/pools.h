@@ -15,6 +15,9 @@ struct pool_set {
     struct stats_gpu *stats;
     struct trace_writer *trace;
     struct gpu_clock *clock;
+    // Called again and again while pools_drop waits for the engine, which may take as long as for its first job, and
+    // has other pools' jobs to do before this one's: says that the process is alive, and sleeps a little.
+    void (*waits)(struct pool_set *set);
 };
 
 // Does what is asked, and takes over the descriptors.

@@ -184,6 +184,11 @@ static void beat(struct transfer *transfer, uint64_t now) {
     show_life(transfer, now);
 }
 
+static void wait_for_engine(struct pool_set *pools) {
+    beat(CONTAINER_OF(pools, struct transfer, pools), monotonic_ns());
+    nap(NAP_PATIENT_NS);
+}
+
 static void driver_begins(struct gpu_watch *watch) {
     struct transfer *transfer = CONTAINER_OF(watch, struct transfer, watch);
     transfer->in_driver = true;
@@ -290,6 +295,7 @@ int transfer_run(void) {
     LIST_INIT(&transfer.pools.list);
     transfer.pools.trace = &transfer.trace;
     transfer.pools.clock = &transfer.clock;
+    transfer.pools.waits = wait_for_engine;
     transfer.watch = (struct gpu_watch){driver_begins, driver_ended};
     log_open("transfer", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-transfer");

@@ -225,6 +225,20 @@ def test_an_engine_that_begins_slowly_is_not_replaced():
 
 
 @harness.host_memory
+@harness.limit(60)
+def test_an_engine_that_begins_slowly_for_a_client_that_leaves_at_once():
+    """The process waits for the engine's first batch then, and for nothing else."""
+    encoded = pictures.some(40, seed=15, least=200, kinds=ALIKE)
+    with serve(encoded, environment={devices.FAULTS: "first_image_ms=4000"}, loader_timeout=2, linger=0) as feedd:
+        with consumer.Consumer(feedd, "pictures", 10, seed=5, epochs=1, device=devices.SIMULATED, step=True) as reader:
+            reader.attached()
+            reader.kill()
+        with consumer.Consumer(feedd, "pictures", 10, seed=5, epochs=1, device=devices.SIMULATED) as reader:
+            check(feedd, encoded, reader.finish(60), 10, epochs=1)
+        assert not feedd.status()["last_errors"], feedd.read_log()
+
+
+@harness.host_memory
 def test_batches_larger_than_a_kernel_takes():
     """Loaders decode them. With the JPEGs in it, the batch would even be too large for a ring."""
     encoded = pictures.some(3, seed=17, least=200, kinds=KINDS)

@@ -18,6 +18,7 @@ struct entry {
     struct engine_image image;
     _Atomic bool prepared;
     _Atomic bool may_end; // its preparation
+    bool is_empty;        // ... leaves nothing to the engine
 };
 
 static struct {
@@ -35,7 +36,7 @@ static void prepare(struct engine_job *job) {
     while (!atomic_load(&entry->may_end))
         usleep(1000);
     job->images = &entry->image;
-    job->count = 1;
+    job->count = entry->is_empty ? 0 : 1;
 }
 
 static void open_queue(const char *faults) {
@@ -105,6 +106,26 @@ static void a_preparation_is_not_the_engines_time(void **state) {
     close_queue();
 }
 
+// The library sets itself up for its first images, which can take longer than anything later. Such a job has none.
+static void a_job_without_images_does_not_end_the_warm_up(void **state) {
+    (void)state;
+    open_queue("first_image_ms=400");
+    at.entries[0].is_empty = true;
+    engine_queue_submit(at.queue, &at.entries[0].job);
+    engine_queue_wait(at.queue, &at.entries[0].job);
+    assert_int_equal(at.entries[0].job.err, 0);
+    engine_queue_submit(at.queue, &at.entries[1].job);
+    bool warmed_up = false;
+    while (!atomic_load(&at.entries[1].job.done)) {
+        warmed_up |= engine_queue_warms_up(at.queue);
+        usleep(1000);
+    }
+    assert_true(warmed_up);
+    assert_false(engine_queue_warms_up(at.queue));
+    assert_true(at.entries[1].image.decoded);
+    close_queue();
+}
+
 // A batch that is ended late gives back its memory late.
 static void jobs_are_done_in_their_order(void **state) {
     (void)state;
@@ -161,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_prepared_while_the_engine_decodes_another),
         cmocka_unit_test(a_preparation_is_not_the_engines_time),
+        cmocka_unit_test(a_job_without_images_does_not_end_the_warm_up),
         cmocka_unit_test(jobs_are_done_in_their_order),
         cmocka_unit_test(closing_waits_for_all_jobs),
         cmocka_unit_test(images_are_in_registered_memory),
