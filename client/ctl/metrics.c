@@ -287,7 +287,7 @@ static void write_gpus(const struct writer *writer, const struct stats_snapshot 
         // as in gpu_gauge
         {"feedd_gpu_pools", "", "feeds that are delivered to the GPU"},
         {"feedd_gpu_pool_bytes", "bytes", "GPU memory of all pools"},
-        {"feedd_gpu_pinned_bytes", "bytes", "host memory of rings that is registered with the GPU"},
+        {"feedd_gpu_pinned_bytes", "bytes", "host memory that is registered with the GPU"},
         {"feedd_gpu_bus_bytes_per_second", "", "measured bandwidth of the bus; 0: not measured"},
         {"feedd_gpu_running", "", "1: its transfer process runs; 0: it starts, stops or backs off"},
     };

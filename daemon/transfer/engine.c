@@ -103,7 +103,9 @@ static void close_nvjpeg(void *argument) {
     engine->nvjpeg.Destroy(engine->handle);
 }
 
-static bool grow(struct engine *engine, uint32_t count) {
+static bool grow(struct engine *engine, uint32_t images) {
+    const uint32_t count =
+        images > engine->made ? images : engine->made; // never fewer parameters than there are
     nvjpeg_parameters *parameters = reallocarray(engine->parameters, count, sizeof(nvjpeg_parameters));
     if (parameters)
         engine->parameters = parameters;

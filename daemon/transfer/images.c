@@ -64,6 +64,13 @@ struct images_counts images_count(const struct images *images) {
     return images->counts;
 }
 
+uint64_t images_pinned_bytes(const struct images *images) {
+    uint64_t bytes = images ? images->records.bytes + images->planes.bytes : 0;
+    for (uint32_t i = 0; images && i < IMAGES_AT_ONCE; i++)
+        bytes += images->works[i].bytes.bytes;
+    return bytes;
+}
+
 // ---- Opening and closing -----------------------------------------------------------------------------------
 
 static int check_fields(struct images *images, struct error *error) {

@@ -53,6 +53,9 @@ bool images_are_decoded(const struct images *images, uint32_t place);
 // the GPU, and IMAGES_REFUSED.
 int images_end(struct images *images, uint32_t place, struct error *error);
 
+// Host memory that is registered with the GPU. NULL: none.
+uint64_t images_pinned_bytes(const struct images *images);
+
 // How many images the engine and libjpeg have decoded, how many came finished, and how many nobody can decode.
 struct images_counts {
     uint64_t by_engine, by_library, finished, refused;

@@ -12,7 +12,8 @@ void pools_count(const struct pool_set *set) {
     const struct device_ring *pool;
     uint64_t pinned = 0, memory = 0;
     LIST_FOREACH(pool, &set->list, link) {
-        pinned += pool->registration.done_bytes + pool->registration.tail_bytes;
+        pinned += pool->registration.done_bytes + pool->registration.tail_bytes +
+                  images_pinned_bytes(pool->copies.images);
         memory += gpu_slots_bytes(&pool->slots);
     }
     atomic_store_explicit(&set->stats->pinned_bytes, pinned, memory_order_relaxed);

@@ -119,6 +119,7 @@ static void batches_of_any_size_find_memory(void **state) {
     uint32_t place;
     (void)state;
     open_images(true);
+    const uint64_t pinned = images_pinned_bytes(at.images);
     for (uint32_t i = 0; i < SAMPLES; i++) {
         const uint32_t bytes = SAMPLE - IMAGE_RECORD_BYTES; // what follows a JPEG's end does not matter
         memcpy(at.slot + i * SAMPLE + offsetof(struct image_record, bytes), &bytes, sizeof bytes);
@@ -134,6 +135,7 @@ static void batches_of_any_size_find_memory(void **state) {
             assert_int_equal(records[i].kind, IMAGE_RECORD_PLANES);
     }
     assert_int_equal(images_count(at.images).by_library, 1 + 2 * SAMPLES);
+    assert_true(images_pinned_bytes(at.images) >= pinned + SAMPLES * (SAMPLE - IMAGE_RECORD_BYTES));
     close_images();
 }
 
