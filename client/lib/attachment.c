@@ -51,7 +51,8 @@ static bool confirms(const struct attachment *fresh, const struct attachment *be
 }
 
 // If loaders decoded the images of a shared feed, since the GPU of one consumer has no engine, they are to do that
-// again after a loss of the daemon, whichever consumer returns first.
+// again after a loss of the daemon, whichever consumer returns first. If the engine already decodes for a newcomer,
+// this one joins it (accepts_images).
 static bool finishes_images(const struct gpu *gpu, const struct attachment *before) {
     return gpu && gpu_finishes(gpu) && (!before || !before->request->share || before->finisher.gpu);
 }
@@ -82,6 +83,7 @@ static int send_attach(struct attachment *fresh, struct gpu *gpu, const struct a
     if (gpu)
         attach.device = gpu->uuid;
     attach.finishes_images = finishes_images(gpu, before);
+    attach.accepts_images = before && gpu && gpu_finishes(gpu);
     if (fresh->request->resume)
         attach.resume = fresh->request->resume;
     int err = before ? continue_from(&attach, before, token, error) : 0;

@@ -1,6 +1,7 @@
 """`decode gpu` where something goes wrong: images that cannot be decoded in the transfer process, GPUs with and without an
 engine, engines that are asked for late, and whatever can die, at random. All with simulated GPUs."""
 
+import errno
 import os
 import random
 import signal
@@ -94,6 +95,72 @@ def test_a_shared_feed_that_loaders_decode_survives_a_restart():
                     harness.eventually(lambda: len(devices.clients(feedd)) == 2)
                 check(feedd, encoded, having.finish(60), 7, epochs=4)
             check(feedd, encoded, without.finish(60), 7, epochs=4)
+
+
+def restart_beneath(feedd, reader, environment=None):
+    """The reader does not notice before SIGCONT that the daemon is another one."""
+    os.kill(reader.pid, signal.SIGSTOP)
+    feedd.process.kill()
+    feedd.process.wait()
+    feedd.start(environment=environment)
+
+
+@harness.host_memory
+def test_a_consumer_returns_to_a_feed_that_an_engine_decodes_by_now():
+    """Loaders decoded for it before the restart. Then a newcomer comes first, and both are on a GPU with an engine."""
+    encoded = pictures.some(40, seed=34, least=200, kinds=ALIKE)
+    options = {"seed": 5, "epochs": 4, "share": "job", "prefetch": 1, "reconnect_timeout": 20000, "device": SIMULATED,
+               "sleep_us": harness.slowly(80000)}  # fmt: skip
+    with serve(encoded, environment={devices.FAULTS: "no_engine"}, device_linger=30) as feedd:
+        with consumer.Consumer(feedd, "pictures", 7, **options) as returning:
+            returning.attached()
+            first = returning.expect("batch")
+            restart_beneath(feedd, returning)
+            with consumer.Consumer(feedd, "pictures", 7, **options) as newcomer:
+                newcomer.attached()
+                os.kill(returning.pid, signal.SIGCONT)
+                harness.eventually(lambda: len(devices.clients(feedd)) == 2 or returning.process.poll() is not None)
+                assert [feed["images"] for feed in feedd.status()["feed_images"]] == ["engine"]
+                check(feedd, encoded, [first, *returning.finish(60)], 7, epochs=4)
+                check(feedd, encoded, newcomer.finish(60), 7, epochs=4)
+
+
+@harness.host_memory
+def test_a_consumer_without_an_engine_does_not_return_to_a_feed_that_one_decodes():
+    encoded = pictures.some(40, seed=35, least=200, kinds=ALIKE)
+    options = {"seed": 5, "epochs": 4, "share": "job", "prefetch": 1, "reconnect_timeout": 20000,
+               "sleep_us": harness.slowly(80000)}  # fmt: skip
+    faults = {devices.FAULTS: "no_engine_on=1"}
+    with serve(encoded, environment=faults, simulated_gpus=2, device_linger=30) as feedd:
+        with consumer.Consumer(feedd, "pictures", 7, device=OTHER, **options) as returning:
+            returning.attached()
+            returning.expect("batch")
+            restart_beneath(feedd, returning, faults)
+            with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, **options) as newcomer:
+                newcomer.attached()
+                os.kill(returning.pid, signal.SIGCONT)
+                returning.fail("EEXIST", "a GPU decodes the images of feed", "use another name")
+
+
+@harness.host_memory
+def test_what_a_client_accepts_is_not_what_it_asks_for():
+    """It gets decoded images only where others already do, and only on a GPU."""
+    encoded = pictures.some(12, seed=36, least=200, kinds=ALIKE)
+    accepts = {"seed": 5, "accepts_images": True}
+    with serve(encoded, device_linger=30) as feedd:
+        for share in ("", "job", "another"):
+            with feedd.client() as client:
+                assert not client.attach("pictures", 7, device=devices.SIMULATED_UUID, share=share, **accepts)["images"]
+        with consumer.Consumer(feedd, "pictures", 7, device=SIMULATED, seed=5, share="job", step=True) as reader:
+            reader.attached()
+            for share, found in (("", 0), ("another", 0), ("job", 1)):
+                with feedd.client() as client:
+                    attached = client.attach("pictures", 7, device=devices.SIMULATED_UUID, share=share, **accepts)
+                    assert len(attached["images"]) == found, (share, attached)
+            with feedd.client() as client:
+                client.hello()
+                client.send("attach", dataset="pictures", batch_size=7, share="job", **accepts)
+                assert client.expect("error")["code"] == errno.EEXIST
 
 
 # ---- An engine that is asked for late ----------------------------------------------------------------------

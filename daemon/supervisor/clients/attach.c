@@ -131,7 +131,8 @@ static int check_attach(struct session *session, const Feedd__Attach *attach, st
         return refused;
     request->shape.batch_size = attach->batch_size;
     read_return(attach, request);
-    request->finishes_images = attach->finishes_images;
+    request->finishes_images =
+        attach->finishes_images || (attach->accepts_images && attach_images_are_made(session, attach->share));
     refused = attach_images_choose(session->supervisor, request, error);
     if (refused)
         return refused;

@@ -67,6 +67,15 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     return 0;
 }
 
+bool attach_images_are_made(const struct session *session, const char *share) {
+    const struct served_feed *feed;
+    LIST_FOREACH(feed, &session->supervisor->feeds, link)
+        if (feed->shape.gpu_images && feed->state != FEED_CLOSING && served_feed_in_use(feed) &&
+            feed->user == session->peer.uid && *feed->name && strcmp(feed->name, share) == 0)
+            return true;
+    return false;
+}
+
 void attach_images_keep(struct served_feed *feed, const struct attach_request *request) {
     if (served_feed_in_use(feed) || strcmp(feed->images_by, request->images_by) == 0)
         return;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "daemon/loader/stage/image_table.h"
+#include "daemon/supervisor/clients/session.h"
 #include "daemon/supervisor/feeds/device.h"
 #include "daemon/supervisor/feeds/member.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -12,6 +13,9 @@
 // Sets shape.gpu_images and images_by, given the dataset, the batch size, the device and whether the client finishes
 // images. -EAGAIN: the GPU's process, which knows whether there is an engine, is still starting.
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error);
+
+// Whether a GPU makes images for others that use the feed of that name.
+bool attach_images_are_made(const struct session *session, const char *share);
 
 // Called before the client is given a place. A feed that nobody uses takes over what was chosen for the client, and the
 // log says why loaders decode.
