@@ -44,7 +44,7 @@ static void open_extents(struct limit *limit) {
     extents = map_file(path, &bytes);
     free(path);
     limit->samples = bytes / sizeof *extents;
-    if (limit->samples < limit->batch || limit->samples > UINT32_MAX)
+    if (!limit->samples || limit->samples < limit->batch || limit->samples > UINT32_MAX)
         bench_die("samples, which must be a batch and at most 2^32", EINVAL);
     for (uint64_t i = 0; i < limit->samples; i++)
         file_count = (uint32_t)max_u64(file_count, extents[i].file + 1);

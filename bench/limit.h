@@ -130,7 +130,7 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
 // The ring and the order. limit->samples is known.
 static inline void limit_allocate(struct limit *limit) {
     uint64_t batch_bytes = limit->batch * limit->record;
-    limit->slots = max_u64(1, limit->ring_bytes / batch_bytes);
+    limit->slots = max_u64(1, limit->ring_bytes / max_u64(1, batch_bytes));
     limit->ring_bytes = limit->slots * batch_bytes;
     AUTO_CLOSE int memory = memfd_create("bench-ring", MFD_CLOEXEC);
     if (memory < 0 || fallocate(memory, 0, 0, (off_t)limit->ring_bytes) < 0)
