@@ -14,12 +14,6 @@
 #define LIBRARY_PIXELS  (2u << 20) // ... or fewer that have so many pixels together
 #define ROOM_STEP       (256u << 10)
 
-// A JPEG in the ring, and the place of its copy.
-struct jpeg {
-    const uint8_t *from;
-    uint64_t place;
-};
-
 // A batch whose images are being decoded.
 struct work {
     bool busy;
@@ -27,10 +21,10 @@ struct work {
     gpu_stream stream;
     bool by_engine; // what it takes
     struct engine_job job;
-    struct engine_image *jobs; // all of its images; the engine has those in front
-    uint32_t count, next;      // `next`: that the second half comes to
-    struct jpeg *jpegs;        // of each
-    struct pinned bytes;       // private copies of its JPEGs: loaders can change what is in the ring
+    struct engine_image
+        *jobs;            // all of its images: in the ring until prepared; the engine then has those in front
+    uint32_t count, next; // `next`: that the second half comes to
+    struct pinned bytes;  // private copies of its JPEGs: loaders can change what is in the ring
     uint64_t used;
 };
 
@@ -95,8 +89,7 @@ static int allocate(struct images *images, struct error *error) {
     const uint64_t most = (uint64_t)images->fields * pool->batch_size;
     for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
         images->works[i].jobs = calloc(most, sizeof *images->works[i].jobs);
-        images->works[i].jpegs = calloc(most, sizeof *images->works[i].jpegs);
-        if (!images->works[i].jobs || !images->works[i].jpegs)
+        if (!images->works[i].jobs)
             return error_set(error, -ENOMEM, "no memory for images");
     }
     int err = pinned_open(&images->records, images->gpu, pool->slot_count * most * IMAGE_RECORD_BYTES, error);
@@ -149,7 +142,6 @@ void images_close(struct images *images) {
     for (uint32_t i = 0; i < IMAGES_AT_ONCE; i++) {
         pinned_close(&images->works[i].bytes, images->gpu);
         free(images->works[i].jobs);
-        free(images->works[i].jpegs);
     }
     free(images);
 }
@@ -224,9 +216,10 @@ static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_r
     struct work *work = field->work;
     if (record->bytes > work->bytes.bytes - work->used)
         return refuse(field->images, record, "a loader describes it incorrectly", error);
-    work->jpegs[work->count] =
-        (struct jpeg){field->from + sample * field->from_bytes + sizeof *record, work->used};
-    work->jobs[work->count++] = (struct engine_image){.record = record, .to = pixels_of(field, sample)};
+    work->jobs[work->count++] =
+        (struct engine_image){.bytes = field->from + sample * field->from_bytes + sizeof *record,
+                              .record = record,
+                              .to = pixels_of(field, sample)};
     work->used += record->bytes;
     return 0;
 }
@@ -258,11 +251,13 @@ static int gather(struct field_work *field, struct error *error) {
 // front.
 static void prepare(struct engine_job *of) {
     struct work *work = CONTAINER_OF(of, struct work, job);
+    uint8_t *to = work->bytes.memory;
     uint32_t plain = 0;
     for (uint32_t i = 0; i < work->count; i++) {
         struct engine_image image = work->jobs[i];
         const size_t count = image.record->bytes;
-        image.bytes = memcpy(work->bytes.memory + work->jpegs[i].place, work->jpegs[i].from, count);
+        image.bytes = memcpy(to, image.bytes, count);
+        to += count;
         work->jobs[i] = image;
         if (!work->by_engine || !plain_jpeg_is(image.bytes, count, image.record))
             continue;
