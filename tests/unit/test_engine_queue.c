@@ -75,9 +75,17 @@ static bool comes_true(const _Atomic bool *flag) {
     return false;
 }
 
+// Its preparation does not end before may_end.
+static void submit_first_one_held(void) {
+    open_queue("");
+    at.entries[0].may_end = false;
+    engine_queue_submit(at.queue, &at.entries[0].job);
+    assert_true(comes_true(&at.entries[0].prepared));
+}
+
 static void a_job_is_prepared_while_the_engine_decodes_another(void **state) {
     (void)state;
-    open_queue("first_image_ms=400");
+    open_queue("first_image_ms=2000");
     engine_queue_submit(at.queue, &at.entries[0].job);
     assert_true(comes_true(&at.entries[0].prepared));
     engine_queue_submit(at.queue, &at.entries[1].job);
@@ -93,10 +101,7 @@ static void a_job_is_prepared_while_the_engine_decodes_another(void **state) {
 // The supervisor would take a transfer process whose engine does not move for one that hangs.
 static void a_preparation_is_not_the_engines_time(void **state) {
     (void)state;
-    open_queue("");
-    at.entries[0].may_end = false;
-    engine_queue_submit(at.queue, &at.entries[0].job);
-    assert_true(comes_true(&at.entries[0].prepared));
+    submit_first_one_held();
     usleep(20000);
     const uint64_t now = monotonic_ns();
     assert_int_equal(engine_queue_moved_ns(at.queue, now), now);
@@ -129,10 +134,7 @@ static void a_job_without_images_does_not_end_the_warm_up(void **state) {
 // A batch that is ended late gives back its memory late.
 static void jobs_are_done_in_their_order(void **state) {
     (void)state;
-    open_queue("");
-    at.entries[0].may_end = false;
-    engine_queue_submit(at.queue, &at.entries[0].job);
-    assert_true(comes_true(&at.entries[0].prepared));
+    submit_first_one_held();
     engine_queue_submit(at.queue, &at.entries[1].job); // the other thread has it
     assert_true(comes_true(&at.entries[1].prepared));
     usleep(50000);
