@@ -61,7 +61,7 @@ static void count_all(const struct dataset_layout *layout, const struct folder_f
 }
 
 // False also if it cannot be read.
-static bool is_no_image(const struct dataset *dataset, const struct folder_files *files, uint64_t sample) {
+static bool is_not_image(const struct dataset *dataset, const struct folder_files *files, uint64_t sample) {
     char path[PATH_MAX];
     uint8_t head[HEAD_BYTES];
     struct image_header header;
@@ -85,7 +85,7 @@ static void print(const struct dataset_config *config, const struct dataset *dat
                                          [ON_ERROR_REPLACE] = "are replaced"};
     char path[DATASET_PATH_TEXT];
     printf("    warning: %" PRIu64 " of %" PRIu64 " files %s the extension of a JPEG, PNG or WebP image, "
-           "and the first of them is none: %s; such files %s (on_error)%s\n",
+           "and the first of them is not an image: %s; such files %s (on_error)%s\n",
            tally->others, tally->images + tally->others, tally->others == 1 ? "lacks" : "lack",
            dataset_file_path(dataset, (uint32_t)tally->first, path), become[dataset->on_error],
            config->csv ? "" : "; extensions = " EXTENSIONS " takes the images alone");
@@ -102,7 +102,7 @@ void check_images(const struct dataset_config *config, const struct dataset *dat
     const struct folder_files files = folder_files_of(layout, index);
     if (files.extents)
         count_all(layout, &files, &tally);
-    if (tally.images && tally.others && is_no_image(dataset, &files, tally.first))
+    if (tally.images && tally.others && is_not_image(dataset, &files, tally.first))
         print(config, dataset, &tally);
     munmap(index, layout->index_bytes);
 }

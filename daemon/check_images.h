@@ -1,4 +1,4 @@
-// feedd --check: files of a folder that its images are decoded from, and that are none, by their names.
+// feedd --check: files in a folder of images that, by their names, are not images.
 #ifndef FEEDD_DAEMON_CHECK_IMAGES_H
 #define FEEDD_DAEMON_CHECK_IMAGES_H
 
@@ -6,8 +6,8 @@
 #include "daemon/dataset/dataset.h"
 
 // Prints a warning if there are any. Folders of images often hold a README or a list as well, and without `extensions`
-// such files are samples. Reads no file but the first that is not called like an image: if it is one, names say nothing
-// about these files, and nothing is printed. Nor is it if no file is called like an image.
+// such files are samples. Reads only the first file without an image's extension: if it is an image, names say nothing
+// about these files, and nothing is printed. If no file has such an extension, nothing is printed either.
 void check_images(const struct dataset_config *config, const struct dataset *dataset);
 
 #endif

@@ -1,4 +1,4 @@
-"""feedd --check: files in a folder of images that are none, and no warning of those that are, whatever they are called."""
+"""feedd --check warns of files in a folder of images that are not images, and of no image, whatever its name."""
 
 import harness
 
@@ -29,12 +29,12 @@ def warnings_of(files, **options):
         return warnings(feedd), feedd.directory
 
 
-def test_files_that_are_no_images():
+def test_files_that_are_not_images():
     """By count, and the first one by name; as on_error has it."""
     for on_error, become in (("fail", "end a feed"), ("skip", "are left out"), ("replace", "are replaced")):
         (said,), folder = warnings_of({**IMAGES, **OTHERS}, on_error=on_error)
         assert said == (
-            "warning: 3 of 8 files lack the extension of a JPEG, PNG or WebP image, and the first of them is none: "
+            "warning: 3 of 8 files lack the extension of a JPEG, PNG or WebP image, and the first of them is not an image: "
             f"{folder}/pictures/README.txt; such files {become} (on_error); "
             "extensions = jpg|jpeg|jpe|jfif|png|webp takes the images alone"
         )
@@ -111,7 +111,7 @@ def test_views():
         feedd.add_view("later", "pictures", samples="1..", **decoded)
         feedd.add_view("cats", "pictures", samples="1..3", **decoded)
         feedd.add_view("raw", "pictures", samples="1..")
-        names = [(said.split(" files ")[0], said.split("none: ")[1].split("; ")[0]) for said in warnings(feedd)]
+        names = [(said.split(" files ")[0], said.split("not an image: ")[1].split("; ")[0]) for said in warnings(feedd)]
         root = feedd.directory / "pictures"
         assert names == [
             ("warning: 3 of 8", f"{root}/README.txt"), ("warning: 2 of 7", f"{root}/cat/Thumbs.db"),
