@@ -167,7 +167,6 @@ static void tell_images(struct device_ring *pool) {
 
 void device_ring_end(struct device_ring *pool) {
     tell_images(pool);
-    images_settle(pool->copies.images);
     // Unpinning memory or unmapping a pool under a copy would end the context.
     gpu_synchronize(pool->gpu, NULL);
     copies_close(&pool->copies);

@@ -26,6 +26,8 @@ struct device_ring {
     uint64_t reported_lag_ns;
     struct images_counts told_images; // what the supervisor knows
     uint64_t told_images_ns;
+    uint32_t last_word; // a report, once it has ended
+    struct error last_error;
 };
 
 // Takes over the descriptors of an OPEN_POOL, and closes them on failure. `engine` may be NULL.
@@ -44,6 +46,7 @@ int device_ring_grow_slot(struct device_ring *pool, uint32_t slot, uint64_t byte
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);
 
+// The engine has no jobs of the pool's any more (images_are_settled).
 void device_ring_end(struct device_ring *pool);
 
 // Takes over `fd`.

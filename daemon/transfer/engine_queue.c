@@ -14,7 +14,7 @@ struct engine_queue {
     pthread_t threads[THREADS];
     uint32_t started;
     pthread_mutex_t lock;
-    pthread_cond_t more, fewer;
+    pthread_cond_t more, next;
     STAILQ_HEAD(, engine_job) jobs; // that no thread has begun
     uint64_t begun, decoded;        // jobs; the engine's next one is that with the number `decoded`
     bool ending;
@@ -53,14 +53,14 @@ static void *decode_all(void *argument) {
             job->prepare(job);
         pthread_mutex_lock(&queue->lock);
         while (queue->decoded != number)
-            pthread_cond_wait(&queue->fewer, &queue->lock);
+            pthread_cond_wait(&queue->next, &queue->lock);
         pthread_mutex_unlock(&queue->lock);
         decode(queue, job);
         pthread_mutex_lock(&queue->lock);
         queue->decoded++;
-        // Release: what was decoded comes before it; pairs with the acquires in images.c and below.
+        // Release: what was decoded comes before it; pairs with the acquire in images.c.
         atomic_store_explicit(&job->done, true, memory_order_release);
-        pthread_cond_broadcast(&queue->fewer);
+        pthread_cond_broadcast(&queue->next);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -78,7 +78,7 @@ int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error
     STAILQ_INIT(&made->jobs);
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->more, NULL);
-    pthread_cond_init(&made->fewer, NULL);
+    pthread_cond_init(&made->next, NULL);
     while (!err && made->started < THREADS) {
         err = pthread_create(&made->threads[made->started], NULL, decode_all, made);
         made->started += !err;
@@ -101,7 +101,7 @@ void engine_queue_close(struct engine_queue *queue) {
     while (queue->started > 0)
         pthread_join(queue->threads[--queue->started], NULL);
     pthread_cond_destroy(&queue->more);
-    pthread_cond_destroy(&queue->fewer);
+    pthread_cond_destroy(&queue->next);
     pthread_mutex_destroy(&queue->lock);
     engine_close(queue->engine);
     free(queue);
@@ -113,13 +113,6 @@ void engine_queue_submit(struct engine_queue *queue, struct engine_job *job) {
     pthread_mutex_lock(&queue->lock);
     STAILQ_INSERT_TAIL(&queue->jobs, job, link);
     pthread_cond_signal(&queue->more);
-    pthread_mutex_unlock(&queue->lock);
-}
-
-void engine_queue_wait(struct engine_queue *queue, struct engine_job *job) {
-    pthread_mutex_lock(&queue->lock);
-    while (!atomic_load_explicit(&job->done, memory_order_acquire))
-        pthread_cond_wait(&queue->fewer, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
 }
 

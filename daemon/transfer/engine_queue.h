@@ -32,8 +32,6 @@ int engine_queue_open(struct engine_queue **queue, struct gpu *gpu, struct error
 void engine_queue_close(struct engine_queue *queue);
 
 void engine_queue_submit(struct engine_queue *queue, struct engine_job *job);
-// Until it is done.
-void engine_queue_wait(struct engine_queue *queue, struct engine_job *job);
 
 // When the engine last moved: now, or when it began with the job that it has not done. The library may hang in its
 // hardware, of which the process's main thread knows nothing. NULL is fine.

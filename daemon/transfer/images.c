@@ -127,12 +127,6 @@ bool images_are_settled(const struct images *images) {
     return true;
 }
 
-void images_settle(struct images *images) {
-    for (uint32_t i = 0; images && images->engine && i < IMAGES_AT_ONCE; i++)
-        if (images->works[i].busy)
-            engine_queue_wait(images->engine, &images->works[i].job);
-}
-
 void images_close(struct images *images) {
     if (!images)
         return;

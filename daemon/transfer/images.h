@@ -38,8 +38,6 @@ int images_open(struct images **images, struct gpu *gpu, struct engine_queue *en
                 struct error *error);
 // Whether the engine has done what it was given. NULL is fine.
 bool images_are_settled(const struct images *images);
-// Waits for that. NULL is fine.
-void images_settle(struct images *images);
 // After that, and when all queued work is done. NULL is fine.
 void images_close(struct images *images);
 

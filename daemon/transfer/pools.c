@@ -8,14 +8,19 @@
 #include "daemon/log.h"
 #include "daemon/transfer/reporting.h"
 
+static void count(const struct device_ring *pool, uint64_t *pinned, uint64_t *memory) {
+    *pinned += pool->registration.done_bytes + pool->registration.tail_bytes +
+               images_pinned_bytes(pool->copies.images);
+    *memory += gpu_slots_bytes(&pool->slots);
+}
+
 void pools_count(const struct pool_set *set) {
     const struct device_ring *pool;
     uint64_t pinned = 0, memory = 0;
-    LIST_FOREACH(pool, &set->list, link) {
-        pinned += pool->registration.done_bytes + pool->registration.tail_bytes +
-                  images_pinned_bytes(pool->copies.images);
-        memory += gpu_slots_bytes(&pool->slots);
-    }
+    LIST_FOREACH(pool, &set->list, link)
+        count(pool, &pinned, &memory);
+    LIST_FOREACH(pool, &set->ending, link)
+        count(pool, &pinned, &memory);
     atomic_store_explicit(&set->stats->pinned_bytes, pinned, memory_order_relaxed);
     atomic_store_explicit(&set->stats->pool_bytes, memory, memory_order_relaxed);
 }
@@ -30,12 +35,55 @@ static struct device_ring *find_pool(const struct pool_set *set, uint32_t id) {
     return pool;
 }
 
-void pools_drop(struct pool_set *set, struct device_ring *pool) {
-    while (!images_are_settled(pool->copies.images))
-        set->waits(set);
+void pools_end(struct pool_set *set, struct device_ring *pool, uint32_t last_word,
+               const struct error *error) {
     LIST_REMOVE(pool, link);
-    device_ring_end(pool);
+    LIST_INSERT_HEAD(&set->ending, pool, link);
+    pool->last_word = last_word;
+    pool->last_error = error ? *error : (struct error){0};
+    pools_end_settled(set);
+}
+
+bool pools_end_settled(struct pool_set *set) {
+    struct device_ring *pool, *next;
+    LIST_FOREACH_SAFE(pool, &set->ending, link, next) {
+        if (!images_are_settled(pool->copies.images))
+            continue;
+        const uint32_t id = pool->id, last_word = pool->last_word;
+        const struct error error = pool->last_error;
+        LIST_REMOVE(pool, link);
+        device_ring_end(pool);
+        pools_count(set);
+        reporting_send(last_word, id, error.code ? &error : NULL, NULL, -1);
+    }
+    return !LIST_EMPTY(&set->ending);
+}
+
+void pools_close_all(struct pool_set *set) {
+    struct device_ring *pool;
+    engine_queue_close(set->engine); // its jobs are done then
+    set->engine = NULL;
+    while ((pool = LIST_FIRST(&set->list)) || (pool = LIST_FIRST(&set->ending))) {
+        LIST_REMOVE(pool, link);
+        device_ring_end(pool);
+    }
     pools_count(set);
+}
+
+// A pool that was refused may be closed before the engine has done its jobs.
+static void close_pool(struct pool_set *set, struct device_ring *pool, uint32_t id) {
+    struct device_ring *ending;
+    LIST_FOREACH(ending, &set->ending, link)
+        if (ending->id == id)
+            break;
+    if (pool)
+        pools_end(set, pool, TRANSFER_POOL_CLOSED, NULL);
+    else if (!ending)
+        reporting_send(TRANSFER_POOL_CLOSED, id, NULL, NULL, -1);
+    else {
+        ending->last_word = TRANSFER_POOL_CLOSED;
+        ending->last_error = (struct error){0};
+    }
 }
 
 static void open_pool(struct pool_set *set, const struct transfer_request *request, int *fds,
@@ -76,8 +124,7 @@ bool pools_prepare_one(struct pool_set *set) {
     if (left == 0)
         left = measure_bus(set, pool, &error);
     if (left < 0) {
-        reporting_send(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
-        pools_drop(set, pool);
+        pools_end(set, pool, TRANSFER_POOL_REFUSED, &error);
         return true;
     }
     log_info("pool %" PRIu32 ": %" PRIu64 " MiB of ring pinned in %.1f ms, %" PRIu64 " MiB on the GPU",
@@ -96,8 +143,7 @@ static void give_memory(struct pool_set *set, struct device_ring *pool,
     struct error error = {0};
     if (device_ring_give_memory(pool, request->slot, request->memory_bytes, fd, &error) == 0)
         return;
-    reporting_send(TRANSFER_POOL_REFUSED, pool->id, &error, NULL, -1);
-    pools_drop(set, pool);
+    pools_end(set, pool, TRANSFER_POOL_REFUSED, &error);
 }
 
 static void grow_slot(struct pool_set *set, struct device_ring *pool,
@@ -125,9 +171,7 @@ void pools_handle(struct pool_set *set, const struct transfer_request *request, 
         open_pool(set, request, fds, fd_count);
         return;
     case TRANSFER_CLOSE_POOL:
-        if (pool)
-            pools_drop(set, pool);
-        reporting_send(TRANSFER_POOL_CLOSED, request->pool, NULL, NULL, -1);
+        close_pool(set, pool, request->pool);
         break;
     case TRANSFER_ADD_CONSUMER:
         if (!pool || fd_count != 1)

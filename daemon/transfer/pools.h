@@ -10,14 +10,12 @@
 
 struct pool_set {
     LIST_HEAD(, device_ring) list;
+    LIST_HEAD(, device_ring) ending; // the engine still has jobs of theirs
     struct gpu *gpu;
     struct engine_queue *engine; // NULL: none
     struct stats_gpu *stats;
     struct trace_writer *trace;
     struct gpu_clock *clock;
-    // Called again and again while pools_drop waits for the engine, which may take as long as for its first job, and
-    // has other pools' jobs to do before this one's: says that the process is alive, and sleeps a little.
-    void (*waits)(struct pool_set *set);
 };
 
 // Does what is asked, and takes over the descriptors.
@@ -27,7 +25,14 @@ void pools_handle(struct pool_set *set, const struct transfer_request *request, 
 // such a pool.
 bool pools_prepare_one(struct pool_set *set);
 
-void pools_drop(struct pool_set *set, struct device_ring *pool);
+// Ends the pool now or, if the engine still has jobs of its, with a later pools_end_settled: the engine may take as
+// long as for its first job, and has other pools' jobs to do before these. Then the supervisor is told `last_word`:
+// TRANSFER_POOL_CLOSED, or TRANSFER_POOL_REFUSED with an error.
+void pools_end(struct pool_set *set, struct device_ring *pool, uint32_t last_word, const struct error *error);
+// True: some are still to be ended.
+bool pools_end_settled(struct pool_set *set);
+// Closes the engine, too. Nobody is told.
+void pools_close_all(struct pool_set *set);
 
 // Writes to the statistics what they have.
 void pools_count(const struct pool_set *set);

@@ -66,7 +66,7 @@ static int listen_to_supervisor(struct transfer *transfer, uint64_t now) {
 
 struct activity {
     uint64_t bytes_under_way;
-    bool waiting; // for consumers' streams
+    bool waiting; // for consumers' streams, or for the engine to be done with a pool that ends
 };
 
 static void report_lag(struct device_ring *pool, uint64_t now) {
@@ -92,10 +92,8 @@ static void count_time(struct transfer *transfer, const struct activity *activit
 
 // Of one feed; the others continue.
 static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
-    const uint32_t id = pool->id;
-    pools_drop(&transfer->pools, pool);
     transfer->failure.code = -EIO; // as where a loader cannot decode it
-    reporting_send(TRANSFER_POOL_REFUSED, id, &transfer->failure, NULL, -1);
+    pools_end(&transfer->pools, pool, TRANSFER_POOL_REFUSED, &transfer->failure);
     transfer->failure = (struct error){0};
 }
 
@@ -184,11 +182,6 @@ static void beat(struct transfer *transfer, uint64_t now) {
     show_life(transfer, now);
 }
 
-static void wait_for_engine(struct pool_set *pools) {
-    beat(CONTAINER_OF(pools, struct transfer, pools), monotonic_ns());
-    nap(NAP_PATIENT_NS);
-}
-
 static void driver_begins(struct gpu_watch *watch) {
     struct transfer *transfer = CONTAINER_OF(watch, struct transfer, watch);
     transfer->in_driver = true;
@@ -213,6 +206,7 @@ static int serve(struct transfer *transfer) {
         if (err)
             return err;
         count_time(transfer, &activity, now);
+        activity.waiting |= pools_end_settled(&transfer->pools);
         if (!activity.waiting || activity.bytes_under_way)
             transfer->nap_ns = 0;
         if (pools_prepare_one(&transfer->pools))
@@ -293,9 +287,9 @@ static int start(struct transfer *transfer, struct error *error) {
 int transfer_run(void) {
     struct transfer transfer = {0};
     LIST_INIT(&transfer.pools.list);
+    LIST_INIT(&transfer.pools.ending);
     transfer.pools.trace = &transfer.trace;
     transfer.pools.clock = &transfer.clock;
-    transfer.pools.waits = wait_for_engine;
     transfer.watch = (struct gpu_watch){driver_begins, driver_ended};
     log_open("transfer", LOG_LEVEL_INFO);
     prctl(PR_SET_NAME, "feedd-transfer");
@@ -308,10 +302,7 @@ int transfer_run(void) {
         // Exit without running the driver's exit handlers; the process's GPU resources go with it.
         _exit(EXIT_FAILURE);
     }
-    struct device_ring *pool;
-    while ((pool = LIST_FIRST(&transfer.pools.list)))
-        pools_drop(&transfer.pools, pool);
-    engine_queue_close(transfer.pools.engine);
+    pools_close_all(&transfer.pools);
     gpu_clock_close(&transfer.clock);
     gpu_close(transfer.pools.gpu);
     return EXIT_SUCCESS;

@@ -3,8 +3,10 @@ loaders deliver, which are Pillow's, whoever makes an image, and whatever dies m
 tests run on a real GPU."""
 
 import re
+import time
 
 import consumer
+import data
 import devices
 import expected
 import harness
@@ -235,6 +237,31 @@ def test_an_engine_that_begins_slowly_for_a_client_that_leaves_at_once():
             reader.kill()
         with consumer.Consumer(feedd, "pictures", 10, seed=5, epochs=1, device=devices.SIMULATED) as reader:
             check(feedd, encoded, reader.finish(60), 10, epochs=1)
+        assert not feedd.status()["last_errors"], feedd.read_log()
+
+
+@harness.host_memory
+@harness.limit(60)
+def test_an_engine_that_begins_slowly_holds_up_nobody_else():
+    """Neither while it has the job of a client that has left, whose pool it keeps from ending."""
+    slow = 6 # seconds
+    with harness.Instance(loaders=2, ring="1M", device_pool="1K", device_linger=1, linger=0) as feedd:
+        add(feedd, pictures.some(40, seed=15, least=200, kinds=ALIKE), STEPS)
+        data.add_records(feedd, samples=400, size=64)
+        feedd.start(environment={FAULTS: f"first_image_ms={slow * 1000}"})
+        with consumer.Consumer(feedd, "numbers", 4, epochs=1, device=devices.SIMULATED, step=True) as numbers:
+            numbers.attached()
+            numbers.take(2)
+            with consumer.Consumer(feedd, "pictures", 10, device=devices.SIMULATED, step=True) as reader:
+                reader.attached()
+                time.sleep(0.5) # its first job has begun
+                reader.kill()
+            began = time.monotonic()
+            time.sleep(1) # the daemon has told the process that the pool is to be closed
+            numbers.take(50)
+            assert time.monotonic() - began < slow - 2, "the engine's first job held up another pool"
+            assert devices.gpu(feedd, devices.SIMULATED_UUID)["pools"] == 2, "the pool has ended, so this shows nothing"
+        harness.eventually(lambda: not feedd.statistics()["feeds"], 20, "both feeds are closed")
         assert not feedd.status()["last_errors"], feedd.read_log()
 
 
