@@ -128,7 +128,7 @@ def test_a_transfer_process_that_damages_a_pool_is_replaced():
     with harness.Instance(ring="64K", device_pool="64K") as feedd:
         data.add_records(feedd, "honest", samples=SAMPLES)
         feedd.start(program="tests/hostile_feedd", environment={"HOSTILE_TRANSFER": "damage"})
-        with consumer.Consumer(feedd, "honest", 10, epochs=50, quiet=True, device="host:0") as reader:
+        with consumer.Consumer(feedd, "honest", 10, epochs=100000, quiet=True, device="host:0") as reader:
             assert reader.process.wait(20 * harness.SLOWNESS) == 1
             errors = [event["text"] for event in iter(reader.lines.get, None) if event["event"] == "error"]
         assert "a transfer process has damaged the ring of the pool" in errors[0], errors
