@@ -135,9 +135,7 @@ uint64_t chunk_varying_bytes(const struct chunk_plan *plan) {
     return bytes;
 }
 
-void chunk_varying_trim(struct chunk_plan *plan, uint64_t keep) {
-    if (chunk_varying_bytes(plan) <= keep)
-        return;
+void chunk_varying_trim(struct chunk_plan *plan) {
     for (uint32_t i = 0; i < plan->varying_count; i++) {
         free(plan->varying[i].memory);
         plan->varying[i].memory = NULL;

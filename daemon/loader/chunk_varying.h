@@ -15,8 +15,8 @@ int chunk_varying_place(struct chunk_plan *plan);
 // Of that memory.
 uint64_t chunk_varying_bytes(const struct chunk_plan *plan);
 
-// Gives memory back if it is more than `keep`. The plan must not be in use.
-void chunk_varying_trim(struct chunk_plan *plan, uint64_t keep);
+// Gives it back. The plan must not be in use.
+void chunk_varying_trim(struct chunk_plan *plan);
 
 // What a sample of the claim, which is of the extent's part, has in it as it is stored.
 uint64_t chunk_stored_bytes(const struct chunk_plan *plan, const struct chunk_extent *extent,

@@ -10,7 +10,9 @@
 #define BYTES_PER_SAMPLE 160u // of a plan, about
 #define BYTES_PER_PART   512u // likewise
 #define APART_MEMORY     (32u << 20)
-#define SPARE_JOBS       2u
+// Of that, what idle jobs keep together: the kernel clears memory that was given back before it gives it out again.
+#define KEPT_MEMORY (8u << 20)
+#define SPARE_JOBS  2u
 
 static const struct state states[] = {
     [JOB_IDLE] = {"idle", STATE(JOB_READING)},
@@ -106,18 +108,23 @@ int job_board_add(struct job_board *board, struct error *error) {
     return 0;
 }
 
-bool job_board_has_room(const struct job_board *board) {
+static uint64_t varying_bytes(const struct job_board *board, bool idle) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < board->job_count && board->busy; i++)
-        if (board->jobs[i].state != JOB_IDLE)
+    for (uint32_t i = 0; i < board->job_count; i++)
+        if ((board->jobs[i].state == JOB_IDLE) == idle)
             bytes += chunk_varying_bytes(&board->jobs[i].plan);
-    return bytes < APART_MEMORY;
+    return bytes;
+}
+
+bool job_board_has_room(const struct job_board *board) {
+    return !board->busy || varying_bytes(board, false) < APART_MEMORY;
 }
 
 void job_board_end(struct job_board *board, struct job *job) {
     job_set_state(job, JOB_IDLE);
     board->busy--;
-    chunk_varying_trim(&job->plan, APART_MEMORY / board->most_jobs);
+    if (chunk_varying_bytes(&job->plan) && varying_bytes(board, true) > KEPT_MEMORY)
+        chunk_varying_trim(&job->plan);
     STAILQ_INSERT_HEAD(&board->idle, job, link); // the job used last is still in the cache
 }
 

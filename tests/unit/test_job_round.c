@@ -105,6 +105,32 @@ static void a_new_loader_does_not_wait_between_them(void **state) {
     fixture_work(&loader);
 }
 
+// What the job that has ended read apart from the slot.
+static uint64_t ends_with(uint64_t bytes) {
+    struct job *job = STAILQ_FIRST(&loader.board.idle);
+    STAILQ_REMOVE_HEAD(&loader.board.idle, link);
+    job_set_state(job, JOB_READING);
+    loader.board.busy++;
+    job->plan.varying_count = 1;
+    if (!job->plan.varying[0].memory)
+        job->plan.varying[0] = (struct chunk_varying){.memory = malloc(1), .room = bytes};
+    job_board_end(&loader.board, job);
+    return job->plan.varying[0].room;
+}
+
+// Memory that is given back and taken again is cleared by the kernel each time.
+static void idle_jobs_keep_some_memory(void **state) {
+    (void)state;
+    assert_int_equal(ends_with(8 * MIB), 8 * MIB);
+    assert_int_equal(ends_with(0), 8 * MIB);
+    struct job *kept = STAILQ_FIRST(&loader.board.idle);
+    assert_int_equal(job_board_add(&loader.board, NULL), 0); // at the end of the queue
+    STAILQ_REMOVE_HEAD(&loader.board.idle, link);
+    assert_int_equal(ends_with(1), 0);
+    STAILQ_INSERT_HEAD(&loader.board.idle, kept, link);
+    assert_int_equal(ends_with(0), 8 * MIB);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_new_loader_takes_one_chunk_at_a_time, set_up_new, tear_down),
@@ -112,6 +138,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_round_reads_a_few_large_samples, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slow_storage_gets_as_many_as_it_may_have, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_last_reads_are_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idle_jobs_keep_some_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
