@@ -1,7 +1,9 @@
 // The limit for samples that differ in size: P processes, each a bare loop that reads extents of many files in shuffled
 // order, without handing them to anyone: with io_uring, registered files and buffers, and `depth` reads in flight, or,
 // with --mapped, with memcpy from maps. --file PREFIX: the files are PREFIX-000000.tar and so on; PREFIX.extents lists
-// file, offset and bytes of each sample as three u64. --record: their mean, by which rates are converted to bytes.
+// file, offset and bytes of each sample as three u64. --record: their mean, by which rates are converted to bytes and
+// the ring is divided into slots. --own: each process fills a part of the ring of its own, so that what it writes may
+// stay in its cache; otherwise batches take turns in the whole ring, as those of feedd do.
 #include <liburing.h>
 
 #include "bench/limit.h"
@@ -19,7 +21,7 @@ static uint32_t file_count;
 struct loop {
     const struct limit *limit;
     struct io_uring uring;
-    uint8_t *part, *part_end, *place; // of the ring, that this process fills over and over
+    uint8_t *part, *part_end, *place; // of the ring, or all of it, that this process fills over and over
     uint64_t batch, sample;           // the next to ask for
     bool fixed;
 };
@@ -58,14 +60,27 @@ static void open_extents(struct limit *limit) {
 }
 
 static void take_part(struct loop *loop, uint32_t process) {
-    uint64_t bytes = loop->limit->ring_bytes / loop->limit->processes / CACHE_LINE * CACHE_LINE;
-    loop->place = loop->part = loop->limit->ring + process * bytes;
+    const struct limit *limit = loop->limit;
+    uint64_t bytes = limit->ring_bytes, skipped = 0;
+    if (limit->own) {
+        bytes = bytes / limit->processes / CACHE_LINE * CACHE_LINE;
+        skipped = process * bytes;
+    }
+    loop->part = loop->place = limit->ring + skipped;
     loop->part_end = loop->part + bytes;
 }
 
-// The samples of a batch lie one after another, as those of a ragged field do.
+static void begin_batch(struct loop *loop) {
+    if (!loop->limit->own)
+        loop->place = limit_place(loop->limit, loop->batch, 0);
+}
+
+// The samples of a batch lie one after another, as those of a ragged field do. Those of a larger batch than usual end
+// in the next slot.
 static const struct extent *next_extent(struct loop *loop, uint8_t **place) {
     const struct extent *extent = &extents[limit_sample(loop->limit, loop->batch, loop->sample)];
+    if (loop->sample == 0)
+        begin_batch(loop);
     if (++loop->sample == loop->limit->batch) {
         loop->sample = 0;
         loop->batch += loop->limit->processes;
