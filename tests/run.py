@@ -22,6 +22,7 @@ import tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = "host:0"
+GPU_JOBS = 6  # tests that use a real GPU at a time: more take so long to open it that some end too late
 # The integration tests whose outcome depends on how batches are delivered; they run a second time on a simulated GPU.
 DELIVERY = [
     "test_fallback", "test_formats", "test_hostile", "test_kill", "test_leaks", "test_lifecycle",
@@ -198,6 +199,10 @@ def find_programs(options):
     ]  # fmt: skip
 
 
+def is_real(device):
+    return bool(device) and not device.startswith("host")
+
+
 def missing_device(options):
     """Why no consumer can have batches on the device, or None. libfeed tells; it checks before it connects."""
     command = [options.build.resolve() / "tests/consumer", "--dataset=none", "--batch-size=1", f"--device={options.device}"]
@@ -361,6 +366,8 @@ def main():
     if options.device and (reason := missing_device(options)):
         print(f"no test can run on {options.device}: {reason}", flush=True)
         return 1
+    if is_real(options.device):
+        options.jobs = min(options.jobs, GPU_JOBS)
     programs = find_programs(options)
     others = [program for program in programs if program.name.startswith("integration")]
     results = []
@@ -369,12 +376,16 @@ def main():
         report(result)
         results.append(result)
 
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(run_program, program, options.slowness) for program in programs if program not in others]
-        for job in concurrent.futures.as_completed(jobs):
-            finish(job.result())
-    for program in others:  # each runs options.jobs tests at a time on its own
-        finish(run_program(program, options.slowness))
+    def run_all(those, at_once):
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            jobs = [pool.submit(run_program, program, options.slowness) for program in those]
+            for job in concurrent.futures.as_completed(jobs):
+                finish(job.result())
+
+    run_all([program for program in programs if program not in others], options.jobs)
+    # Each runs options.jobs tests at a time on its own. The last ones mostly wait, so another program runs beside them, except
+    # on a GPU, where every consumer opens a context of its own.
+    run_all(others, 1 if is_real(options.device) else 2)
     results.sort(key=lambda result: result.program.name)
     return summarise(results)
 
