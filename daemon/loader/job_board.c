@@ -120,12 +120,23 @@ bool job_board_has_room(const struct job_board *board) {
     return !board->busy || varying_bytes(board, false) < APART_MEMORY;
 }
 
+// Of idle jobs, those that were used longest ago give back what is too much.
+static void keep_some(const struct job_board *board, struct job *latest) {
+    while (varying_bytes(board, true) > KEPT_MEMORY) {
+        struct job *job, *last = latest;
+        STAILQ_FOREACH(job, &board->idle, link)
+            if (chunk_varying_bytes(&job->plan))
+                last = job;
+        chunk_varying_trim(&last->plan);
+    }
+}
+
 void job_board_end(struct job_board *board, struct job *job) {
     job_set_state(job, JOB_IDLE);
     board->busy--;
-    if (chunk_varying_bytes(&job->plan) && varying_bytes(board, true) > KEPT_MEMORY)
-        chunk_varying_trim(&job->plan);
     STAILQ_INSERT_HEAD(&board->idle, job, link); // the job used last is still in the cache
+    if (chunk_varying_bytes(&job->plan))
+        keep_some(board, job);
 }
 
 void job_board_close(struct job_board *board) {
