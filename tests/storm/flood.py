@@ -21,7 +21,7 @@ def main():
     while time.monotonic() < end:
         sessions = []
         with contextlib.suppress(OSError, wire.Closed, TimeoutError, AssertionError):
-            for _ in range(10):  # so that all lanes find places, too
+            for _ in range(20):
                 sessions.append(wire.Client(sys.argv[1], timeout_s=2))
                 sessions[-1].hello()
                 number += 1
