@@ -2,8 +2,8 @@
 // order, without handing them to anyone: with io_uring, registered files and buffers, and `depth` reads in flight, or,
 // with --mapped, with memcpy from maps. --file PREFIX: the files are PREFIX-000000.tar and so on; PREFIX.extents lists
 // file, offset and bytes of each sample as three u64. --record: their mean, by which rates are converted to bytes and
-// the ring is divided into slots. --own: each process fills a part of the ring of its own, so that what it writes may
-// stay in its cache; otherwise batches take turns in the whole ring, as those of feedd do.
+// the ring is divided into slots. Each process fills a part of the ring of its own, which may stay in its cache. With
+// --turns, batches take turns in the whole ring, as those of feedd do.
 #include <liburing.h>
 
 #include "bench/limit.h"
@@ -21,7 +21,7 @@ static uint32_t file_count;
 struct loop {
     const struct limit *limit;
     struct io_uring uring;
-    uint8_t *part, *part_end, *place; // of the ring, or all of it, that this process fills over and over
+    uint8_t *part, *part_end, *place; // what this process fills of the ring, over and over
     uint64_t batch, sample;           // the next to ask for
     bool fixed;
 };
@@ -61,17 +61,14 @@ static void open_extents(struct limit *limit) {
 
 static void take_part(struct loop *loop, uint32_t process) {
     const struct limit *limit = loop->limit;
-    uint64_t bytes = limit->ring_bytes, skipped = 0;
-    if (limit->own) {
-        bytes = bytes / limit->processes / CACHE_LINE * CACHE_LINE;
-        skipped = process * bytes;
-    }
-    loop->part = loop->place = limit->ring + skipped;
+    const uint64_t parts = limit->turns ? 1 : limit->processes;
+    const uint64_t bytes = limit->ring_bytes / parts / CACHE_LINE * CACHE_LINE;
+    loop->place = loop->part = limit->ring + process % parts * bytes;
     loop->part_end = loop->part + bytes;
 }
 
 static void begin_batch(struct loop *loop) {
-    if (!loop->limit->own)
+    if (loop->limit->turns)
         loop->place = limit_place(loop->limit, loop->batch, 0);
 }
 

@@ -25,7 +25,7 @@ struct limit {
     bool direct;
     bool ahead;  // fetch the next sample into the cache while one is copied
     bool mapped; // copy from a map instead of reading
-    bool own;    // samples that differ in size: each process has a part of the ring
+    bool turns;  // samples that differ in size: batches take turns in the whole ring
     int fd;
     uint64_t samples; // in the file
     uint32_t *order;  // a permutation of 0..samples-1
@@ -67,7 +67,7 @@ static inline uint8_t *limit_place(const struct limit *limit, uint64_t batch, ui
 _Noreturn static inline void limit_usage(void) {
     fprintf(stderr,
             "usage: %s --file F --record BYTES [--batch N] [--processes P] [--seconds T]\n"
-            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct] [--ahead] [--mapped] [--own]\n",
+            "       [--ring BYTES] [--depth D] [--delay-us U] [--direct] [--ahead] [--mapped] [--turns]\n",
             program_invocation_short_name);
     exit(2);
 }
@@ -77,7 +77,7 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         {"file", 1, NULL, 'f'},      {"record", 1, NULL, 'r'},   {"batch", 1, NULL, 'b'},
         {"processes", 1, NULL, 'p'}, {"ring", 1, NULL, 'R'},     {"depth", 1, NULL, 'd'},
         {"seconds", 1, NULL, 's'},   {"delay-us", 1, NULL, 'u'}, {"direct", 0, NULL, 'D'},
-        {"ahead", 0, NULL, 'a'},     {"mapped", 0, NULL, 'm'},   {"own", 0, NULL, 'o'},
+        {"ahead", 0, NULL, 'a'},     {"mapped", 0, NULL, 'm'},   {"turns", 0, NULL, 't'},
         {NULL, 0, NULL, 0},
     };
     *limit =
@@ -116,8 +116,8 @@ static inline void limit_options(struct limit *limit, int argc, char **argv) {
         case 'm':
             limit->mapped = true;
             break;
-        case 'o':
-            limit->own = true;
+        case 't':
+            limit->turns = true;
             break;
         case 's':
             limit->seconds = strtod(optarg, NULL);

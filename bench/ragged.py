@@ -37,24 +37,24 @@ def ragged(bench):
                 # What batches fill of the ring: it has room for larger ones.
                 ring = bench.consume(instance, "data", batch=batch, seconds=0.2)["slots"] * batch * shards.mean
                 options = ["--ring", ring] + (["--mapped"] if io == "mapped" else [])
-                results, limits, own_limits = alternate(
+                results, limits, turns_limits = alternate(
                     bench.rounds,
                     lambda: bench.consume(instance, "data", batch=batch),
                     lambda: bench.limit("extent", prefix, shards.mean, *options, batch=batch),
-                    lambda: bench.limit("extent", prefix, shards.mean, *options, "--own", batch=batch))
+                    lambda: bench.limit("extent", prefix, shards.mean, *options, "--turns", batch=batch))
             value, limit = median(results, "samples_per_second"), median(limits, "samples_per_second")
-            own = median(own_limits, "samples_per_second")
+            turns_limit = median(turns_limits, "samples_per_second")
             bench.records.add(
                 "host.ragged", value, "samples/s", {"io": io, "bytes": f"{least}..{most}", "batch": batch}, limit,
                 f"{goal} of limit", value / limit >= goal, gigabytes_per_second=value * shards.mean / 1e9,
-                own_limit=own,
+                turns_limit=turns_limit,
                 rounds=[round(result["samples_per_second"]) for result in results],
                 limit_rounds=[round(result["samples_per_second"]) for result in limits],
                 cpu_ns_per_sample=sorted(map(cpu_ns, results))[len(results) // 2],
                 limit_cpu_ns_per_sample=sorted(map(limit_cpu_ns, limits))[len(limits) // 2],
                 limit_cpu_seconds=median(limits, "cpu_seconds"), ring_bytes=ring,
                 limit_plain_buffers=limits[0]["plain_buffers"])
-            print(f"{'':18} of loops that each have a part of the ring: {value / own:.3f}", flush=True)
+            print(f"{'':18} of loops whose batches take turns in the whole ring: {value / turns_limit:.3f}", flush=True)
     fixed(bench, data_bytes)
 
 
