@@ -200,7 +200,7 @@ def find_programs(options):
 
 
 def is_real(device):
-    return bool(device) and not device.startswith("host")
+    return bool(device) and not device.lower().startswith("host")
 
 
 def missing_device(options):

@@ -46,7 +46,7 @@ int device_ring_grow_slot(struct device_ring *pool, uint32_t slot, uint64_t byte
 // Pins the next piece of the ring. 1: there are more; 0: all are pinned and `open` is set; or an error.
 int device_ring_prepare(struct device_ring *pool, struct error *error);
 
-// The engine has no jobs of the pool's any more (images_are_settled).
+// The engine has none of the pool's jobs any more (images_are_settled).
 void device_ring_end(struct device_ring *pool);
 
 // Takes over `fd`.

@@ -25,8 +25,8 @@ void pools_handle(struct pool_set *set, const struct transfer_request *request, 
 // such a pool.
 bool pools_prepare_one(struct pool_set *set);
 
-// Ends the pool now or, if the engine still has jobs of its, with a later pools_end_settled: the engine may take as
-// long as for its first job, and has other pools' jobs to do before these. Then the supervisor is told `last_word`:
+// Ends the pool now or, if the engine still has some of its jobs, with a later pools_end_settled: the engine may take
+// as long as for its first job, and has other pools' jobs to do before these. Then the supervisor is told `last_word`:
 // TRANSFER_POOL_CLOSED, or TRANSFER_POOL_REFUSED with an error.
 void pools_end(struct pool_set *set, struct device_ring *pool, uint32_t last_word, const struct error *error);
 // True: some are still to be ended.
