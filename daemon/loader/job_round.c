@@ -6,8 +6,9 @@
 #include "daemon/loader/job_stage.h"
 
 // A round claims no more than this. The kernel reads from the page cache while reads are submitted, so otherwise a
-// loader would take all chunks of large samples for itself, and report none of them before it has read them all.
-#define ROUND_BYTES (1u << 20)
+// loader would take all chunks of large samples for itself, also those of other loaders' stripes, and report none of
+// them before it has read them all.
+#define ROUND_BYTES (256u << 10)
 // Until a loader has claimed this much, it takes one chunk per round, and waits for no read before it looks for the
 // next: loaders that start a moment later get their share of a feed's first batch.
 #define FIRST_BYTES (1u << 20)

@@ -2,9 +2,10 @@
 #include "tests/unit/stage_fixture.h"
 
 #define DEPTH 40u
-// Samples of 128 KiB, two per chunk: a round takes four chunks.
-static const struct ring_shape shape = {.slots = 1, .batch = 64, .chunk_samples = 2, .words = 16383};
+// Samples of 32 KiB, two per chunk: a round takes four chunks.
+static const struct ring_shape shape = {.slots = 1, .batch = 64, .chunk_samples = 2, .words = 4095};
 #define ROUND_SAMPLES 8u
+#define FIRST_CHUNKS  16u // of a new loader, one per round
 
 static struct test_loader loader;
 
@@ -84,19 +85,19 @@ static void the_last_reads_are_waited_for(void **state) {
 // So that all loaders share the first batch, whichever is there first.
 static void a_new_loader_takes_one_chunk_at_a_time(void **state) {
     (void)state;
-    for (uint32_t round = 1; round <= ROUND_SAMPLES / shape.chunk_samples; round++) {
+    for (uint32_t round = 1; round <= FIRST_CHUNKS; round++) {
         assert_true(turn());
         assert_int_equal(loader.reader.submitted, round * shape.chunk_samples);
     }
     assert_true(turn());
-    assert_int_equal(loader.reader.submitted, 2 * ROUND_SAMPLES);
+    assert_int_equal(loader.reader.submitted, FIRST_CHUNKS * shape.chunk_samples + ROUND_SAMPLES);
     fixture_work(&loader);
 }
 
 static void a_new_loader_does_not_wait_between_them(void **state) {
     (void)state;
     loader.reader.most = 0;
-    for (uint32_t round = 1; round <= ROUND_SAMPLES / shape.chunk_samples; round++) {
+    for (uint32_t round = 1; round <= FIRST_CHUNKS; round++) {
         assert_true(turn());
         assert_int_equal(loader.reader.reader.in_flight, round * shape.chunk_samples);
     }

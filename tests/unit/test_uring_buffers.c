@@ -12,15 +12,24 @@ static const struct fixture_shape shape = {ONE_FIELD(4096), .files = 1, .file_sa
 static struct setting setting;
 static struct uring_queues queues;
 
-static struct reader *begin(const struct fixture_shape *wanted) {
+// `ragged`: what each slot has in any case; 0: no field is ragged.
+static struct reader *begin_ragged(const struct fixture_shape *wanted, uint64_t ragged) {
     set_up(&setting, wanted);
+    struct ring_header *header = (struct ring_header *)setting.fixture.ring.header;
+    header->slot_allocated_bytes = ragged;
+    header->ragged_count = ragged != 0;
     queues = (struct uring_queues){0};
     uring_queues_open(&queues, &setting.options, true);
     if (queues.err == -EPERM || queues.err == -ENOSYS)
         skip();
     assert_int_equal(queues.err, 0);
+    header->ragged_count = 0; // the plan is of samples of one size
     setting.options.queues = &queues;
     return open_reader(URING, &setting.options);
+}
+
+static struct reader *begin(const struct fixture_shape *wanted) {
+    return begin_ragged(wanted, 0);
 }
 
 static void end(struct reader *reader) {
@@ -122,6 +131,35 @@ static void reads_go_to_registered_pieces_and_to_others(void **state) {
     end(reader);
 }
 
+// io_uring would allocate the rest, which may never be needed.
+static void of_ragged_fields_what_slots_have_in_any_case(void **state) {
+    (void)state;
+    struct reader *reader = begin_ragged(&shape, 64 * 4096);
+    use_slots(&setting.fixture, 0, 3);
+    settle_all(reader);
+    assert_int_equal(queues.buffers.registered, 3);
+    assert_int_equal(reader->kind, READER_URING_FIXED);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        assert_int_equal(found(slot, 63 * 4096, 4096), slot);
+        assert_int_equal(found(slot, 63 * 4096, 4097), -1);
+        assert_int_equal(found(slot, 64 * 4096, 1), -1);
+        read_into(reader, slot); // into both
+    }
+    end(reader);
+}
+
+static void small_pieces_are_registered_together(void **state) {
+    (void)state;
+    struct reader *reader = begin_ragged(&shape, 100 * 4096); // two of them make less than a MiB
+    use_slots(&setting.fixture, 0, 3);
+    assert_false(reader->settle(reader, 1000 * MS, true));
+    assert_true(reader->settle(reader, 1005 * MS, true));
+    assert_int_equal(queues.buffers.registered, 2);
+    assert_true(reader->settle(reader, 1005 * MS, true));
+    assert_int_equal(queues.buffers.registered, 3);
+    end(reader);
+}
+
 // A lack of memory takes all pieces back, so nothing that the kernel has yet to see may name one.
 static void nothing_while_a_read_waits_to_be_submitted(void **state) {
     (void)state;
@@ -158,6 +196,8 @@ int main(void) {
         cmocka_unit_test(slots_that_no_batch_was_in_are_left_alone),
         cmocka_unit_test(small_slots_share_a_piece),
         cmocka_unit_test(reads_go_to_registered_pieces_and_to_others),
+        cmocka_unit_test(of_ragged_fields_what_slots_have_in_any_case),
+        cmocka_unit_test(small_pieces_are_registered_together),
         cmocka_unit_test(nothing_while_a_read_waits_to_be_submitted),
         cmocka_unit_test(it_outlives_the_reader),
     };

@@ -18,6 +18,8 @@
 
 static uint64_t choose_piece(const struct ring_header *header) {
     const uint64_t slot = header->slot_bytes, bytes = slot * header->slot_count;
+    if (header->ragged_count)
+        return slot;
     uint64_t piece = slot < PIECE_LEAST ? slot * (PIECE_LEAST / slot) : min_u64(slot, PIECE_MOST);
     while (divide_up(bytes, piece) > COUNT_MOST)
         piece *= 2;
@@ -26,19 +28,21 @@ static uint64_t choose_piece(const struct ring_header *header) {
 
 void uring_buffers_open(struct uring_buffers *buffers, struct io_uring *uring, const struct ring *ring) {
     *buffers = (struct uring_buffers){0};
-    if (!ring->data || ring->header->ragged_count)
+    const struct ring_header *header = ring->header;
+    if (!ring->data)
         return;
-    const uint64_t piece = choose_piece(ring->header);
-    const uint64_t count = divide_up(ring->header->slot_bytes * ring->header->slot_count, piece);
+    const uint64_t piece = choose_piece(header),
+                   held_bytes = header->ragged_count ? header->slot_allocated_bytes : piece;
+    const uint64_t count = divide_up(header->slot_bytes * header->slot_count, piece);
     AUTO_FREE struct iovec *nothing = calloc(count, sizeof *nothing);
     bool *held = calloc(count, sizeof *held);
-    if (piece > BYTES_MOST || !nothing || !held ||
+    if (held_bytes > BYTES_MOST || !nothing || !held ||
         io_uring_register_buffers(uring, nothing, (unsigned)count) < 0) {
         free(held);
         return;
     }
-    *buffers =
-        (struct uring_buffers){.ring = ring, .piece_bytes = piece, .count = (uint32_t)count, .held = held};
+    *buffers = (struct uring_buffers){
+        .ring = ring, .piece_bytes = piece, .held_bytes = held_bytes, .count = (uint32_t)count, .held = held};
 }
 
 void uring_buffers_close(struct uring_buffers *buffers) {
@@ -71,7 +75,7 @@ static int hold(struct uring_buffers *buffers, const struct io_uring *uring, uin
     const uint64_t from = piece * buffers->piece_bytes;
     const uint64_t left = header->slot_bytes * header->slot_count - from;
     int err =
-        update(uring, piece, (struct iovec){buffers->ring->data + from, min_u64(left, buffers->piece_bytes)});
+        update(uring, piece, (struct iovec){buffers->ring->data + from, min_u64(left, buffers->held_bytes)});
     if (err)
         return err;
     buffers->held[piece] = true;
@@ -100,17 +104,20 @@ bool uring_buffers_add(struct uring_buffers *buffers, struct io_uring *uring, ui
     if (buffers->registered == buffers->count || buffers->err || io_uring_sq_ready(uring) ||
         !is_time(buffers, now, idle))
         return false;
-    uint32_t piece = 0;
-    while (piece < buffers->count && (buffers->held[piece] || !has_been_used(buffers, piece)))
-        piece++;
-    const bool found = piece < buffers->count;
-    buffers->due_ns = now + BUSY_NS;
-    buffers->may_ns = found ? now : buffers->due_ns;
-    if (found)
+    uint64_t added = 0; // pieces of a MiB, or as many smaller ones as make one
+    for (uint32_t piece = 0; piece < buffers->count && !buffers->err; piece++) {
+        if (buffers->held[piece] || !has_been_used(buffers, piece))
+            continue;
+        if (added && added + buffers->held_bytes > PIECE_LEAST)
+            break;
         buffers->err = hold(buffers, uring, piece);
+        added += buffers->held_bytes;
+    }
+    buffers->due_ns = now + BUSY_NS;
+    buffers->may_ns = added ? now : buffers->due_ns;
     if (buffers->err)
         give_back(buffers, uring);
-    return found;
+    return added > 0;
 }
 
 bool uring_buffers_are_complete(const struct uring_buffers *buffers) {

@@ -8,8 +8,9 @@
 #include "shm/ring.h"
 
 struct uring_buffers {
-    const struct ring *ring; // NULL: nothing of it is or will be registered
-    uint64_t piece_bytes;
+    const struct ring *ring;    // NULL: nothing of it is or will be registered
+    uint64_t piece_bytes;       // from the start of a piece to that of the next
+    uint64_t held_bytes;        // of each piece, what is registered; the last piece may have less
     uint32_t count, registered; // pieces, and those that are registered
     bool *held;                 // which
     uint64_t may_ns,
@@ -18,12 +19,13 @@ struct uring_buffers {
 };
 
 // Before the io_uring is enabled: makes room for all pieces, and registers none. Where that cannot be done (before
-// Linux 5.13, or with ragged fields, whose slots would get memory that no batch has needed yet), there are no pieces.
+// Linux 5.13), there are no pieces. With ragged fields, a piece is what a slot has in any case: io_uring would allocate
+// the rest, which no batch may ever need.
 void uring_buffers_open(struct uring_buffers *buffers, struct io_uring *uring, const struct ring *ring);
 // After the io_uring.
 void uring_buffers_close(struct uring_buffers *buffers);
 
-// Registers a piece whose slots have all been given a batch, and so have memory, if it is time for that: when the
+// Registers pieces whose slots have all been given a batch, and so have memory, if it is time for that: when the
 // loader is `idle`, or has not been for a while, but not while it reads the first batches. False: there is nothing to
 // do now.
 bool uring_buffers_add(struct uring_buffers *buffers, struct io_uring *uring, uint64_t now, bool idle);
@@ -38,7 +40,7 @@ static inline int uring_buffers_find(const struct uring_buffers *buffers, const 
         return -1;
     uint64_t offset = (uint64_t)((const uint8_t *)memory - buffers->ring->data);
     uint64_t piece = offset / buffers->piece_bytes;
-    bool inside = piece < buffers->count && offset + bytes <= (piece + 1) * buffers->piece_bytes;
+    bool inside = piece < buffers->count && offset % buffers->piece_bytes + bytes <= buffers->held_bytes;
     return inside && buffers->held[piece] ? (int)piece : -1;
 }
 
