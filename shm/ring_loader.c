@@ -161,6 +161,12 @@ bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim) {
     }
 }
 
+void ring_take_stripe(struct ring *ring, uint64_t word) {
+    const uint32_t stripe = (uint32_t)word, stripes = (uint32_t)(word >> 32);
+    ring->stripe = stripe < stripes ? stripe : 0;
+    ring->stripes = stripe < stripes ? stripes : 0;
+}
+
 void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample) {
     // Relaxed: others read it only after this chunk is DONE.
     atomic_fetch_or_explicit(&ring_skips(ring, claim->slot)[sample / 64], 1ull << (sample % 64),

@@ -23,6 +23,9 @@ struct ring_claim {
 // queue. False when there is nothing to do.
 bool ring_claim(struct ring *ring, uint32_t owner, struct ring_claim *claim);
 
+// The stripe that the supervisor wants (stats_loader.stripe). A word that names none means no stripe.
+void ring_take_stripe(struct ring *ring, uint64_t word);
+
 // Marks a sample (its index in the batch) of a chunk that the caller owns as unreadable.
 void ring_skip_sample(struct ring *ring, const struct ring_claim *claim, uint32_t sample);
 

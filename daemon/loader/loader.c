@@ -263,10 +263,7 @@ static void publish_oldest(const struct loader *loader, const struct oldest_read
 // What the supervisor wants, which it may change.
 static void hear_supervisor(struct loader *loader) {
     const struct stats_loader *stats = loader->board.stats;
-    const uint64_t word = atomic_load_explicit(&stats->stripe, memory_order_relaxed);
-    const uint32_t stripe = (uint32_t)word, stripes = (uint32_t)(word >> 32);
-    loader->board.ring.stripe = stripe < stripes ? stripe : 0;
-    loader->board.ring.stripes = stripe < stripes ? stripes : 0;
+    ring_take_stripe(&loader->board.ring, atomic_load_explicit(&stats->stripe, memory_order_relaxed));
     loader->retires = atomic_load_explicit(&stats->retires, memory_order_relaxed) != 0;
 }
 

@@ -11,6 +11,7 @@ import data
 import expected
 import harness
 import test_making
+import test_ragged_room
 
 NOBODY = 65534
 
@@ -71,6 +72,23 @@ def test_io_uring_is_there():
                                10, "the ring is registered")
         consumer.read(feedd, "numbers", 32)
         assert path.exists()
+
+
+def test_a_ring_with_ragged_fields_is_registered_too():
+    """... as far as slots have memory in any case. The batch with the large sample, which comes later, needs more."""
+    feedd, content = test_ragged_room.serve(test_ragged_room.samples(300), io="uring")
+    with feedd, consumer.Consumer(feedd, "wds", 5, epochs=1, step=True, ring_bytes=1) as reader:
+        reader.attached()
+        batches = reader.take(20)
+        if {process["reader"] for process in started_loaders(feedd)} == {"pread"}:
+            harness.skip("this machine itself forbids io_uring")
+        harness.eventually(lambda: {process["reader"] for process in started_loaders(feedd)} == {"uring (registered)"},
+                           10, "the ring is registered")
+        before = feedd.status()["ring_bytes"]
+        batches += reader.take(60)
+        reader.next_ends()
+        assert feedd.status()["ring_bytes"] > before + test_ragged_room.LARGE / 2
+    expected.check_run(content, batches, 5)
 
 
 def test_delay_without_io_uring():

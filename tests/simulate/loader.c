@@ -192,19 +192,11 @@ static void advance(struct loader *loader, struct read *read) {
     }
 }
 
-// As the supervisor wants.
-static void choose_stripe(struct loader *loader) {
-    if (!loader->record)
-        return;
-    const uint64_t word = atomic_load_explicit(&loader->record->stripe, memory_order_relaxed);
-    loader->ring.stripe = (uint32_t)word;
-    loader->ring.stripes = (uint32_t)(word >> 32);
-}
-
 // True: there was something to claim.
 static bool claim(struct loader *loader, struct read *read) {
     *read = (struct read){0};
-    choose_stripe(loader);
+    if (loader->record)
+        ring_take_stripe(&loader->ring, atomic_load_explicit(&loader->record->stripe, memory_order_relaxed));
     if (!ring_claim(&loader->ring, loader->serial, &read->claimed.claim))
         return false;
     if (!is_repair(read))
