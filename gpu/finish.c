@@ -84,8 +84,13 @@ static struct finish_pixel resize(const struct host_image *image, uint32_t x, ui
 static void weigh(struct axis *axis, uint32_t source, uint32_t results, uint32_t first, uint32_t count,
                   bool bicubic) {
     struct finish_window window = finish_window_of(source, results, bicubic);
-    for (uint32_t i = 0; i < count; i++)
-        axis[i].count = finish_weigh(&window, first + i, &axis[i].begin, axis[i].weights);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct finish_weights weights = finish_weights_of(&window, first + i);
+        axis[i].begin = weights.begin;
+        axis[i].count = weights.count;
+        for (uint32_t tap = 0; tap < weights.count; tap++)
+            axis[i].weights[tap] = finish_weigh(&window, &weights, tap);
+    }
 }
 
 static void finish_planes(struct host_image *image) {

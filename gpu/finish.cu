@@ -1,6 +1,6 @@
-// The kernel of gpu/finish.h. A block makes a tile of 32 x 16 pixels of one image. It resizes along the first axis a few
-// lines at a time, in shared memory, and adds them up along the second, each thread for its own pixel. `columns first`
-// only exchanges the roles of the axes.
+// The kernel of gpu/finish.h. A block makes a tile of 32 x 32 pixels of one image. It fetches the pixels that the tile
+// needs, resizes them along the first axis, and adds them up along the second, all in shared memory; a few lines at a
+// time if they are too many. Lines are rows, or with `columns first` columns.
 #include "gpu/finish_math.h"
 
 // As struct finish_batch (gpu/finish.h), which includes what nvcc does not take.
@@ -13,22 +13,32 @@ struct batch {
     uint32_t count, width, height, channels, element_bytes, planes;
 };
 
-#define TILE_X  32u
-#define TILE_Y  16u
-#define THREADS (TILE_X * TILE_Y)
-#define LINES   8u
+#define TILE    IMAGE_RECORD_TILE
+#define THREADS FINISH_THREADS
+#define LANES   32u
+#define WARPS   (THREADS / LANES)
+#define RESULTS (TILE * TILE / THREADS) // pixels of a thread: of one column, every WARPSth row
+#define PIXELS  5120u                   // fetched at a time: at least ten lines
+#define LINES   64u                     // likewise, at most
 
+// Of a tile's columns or rows. Weights lie so that a warp whose threads have one column each finds them in 32 banks.
 struct axis {
-    int32_t weights[IMAGE_RECORD_TILE][IMAGE_RECORD_TAPS];
-    uint32_t begin[IMAGE_RECORD_TILE], count[IMAGE_RECORD_TILE];
+    int32_t weights[IMAGE_RECORD_TAPS][TILE];
+    uint32_t begin[TILE], count[TILE];
     uint32_t first, end; // pixels of the crop that the tile needs
 };
 
 struct shared {
     image_record record;
-    axis axes[2]; // across and down
-    uchar4 source[LINES][IMAGE_RECORD_SPAN];
-    uchar4 line[LINES][IMAGE_RECORD_TILE];
+    axis axes[2];          // across and down
+    uchar4 source[PIXELS]; // row by row
+    uchar4 line[LINES * TILE];
+};
+
+// Lines that are in shared memory.
+struct lines {
+    uint32_t begin, count;
+    uint32_t pitch; // pixels from a row of `source` to the next
 };
 
 // Which pixel of the part a tile's column or row is: outside of it if it wraps around.
@@ -39,30 +49,40 @@ static __device__ uint32_t part_of(uint32_t place, uint32_t begin, uint32_t leng
     return turned ? length - 1 - inside : inside;
 }
 
-static __device__ void weigh(axis *axis, uint32_t i, uint32_t part, uint32_t first, const finish_window *window) {
-    axis->begin[i] = axis->count[i] = 0;
+// By `several` threads for each column or row, of which this is number `mine`.
+static __device__ void weigh(axis *axis, uint32_t place, uint32_t part, uint32_t first, const finish_window *window,
+                             uint32_t mine, uint32_t several) {
+    if (mine == 0)
+        axis->begin[place] = axis->count[place] = 0;
     if (part == UINT32_MAX)
         return;
-    axis->count[i] = finish_weigh(window, first + part, &axis->begin[i], axis->weights[i]);
-    atomicMin(&axis->first, axis->begin[i]);
-    atomicMax(&axis->end, axis->begin[i] + axis->count[i]);
+    const finish_weights weights = finish_weights_of(window, first + part);
+    for (uint32_t i = mine; i < weights.count; i += several)
+        axis->weights[i][place] = finish_weigh(window, &weights, i);
+    if (mine != 0)
+        return;
+    axis->begin[place] = weights.begin;
+    axis->count[place] = weights.count;
+    atomicMin(&axis->first, weights.begin);
+    atomicMax(&axis->end, weights.begin + weights.count);
 }
 
 static __device__ void make_axes(shared *mine, uint32_t thread) {
     const image_record *record = &mine->record;
     const bool bicubic = record->flags & IMAGE_RECORD_BICUBIC;
-    if (thread < TILE_X) {
+    const uint32_t place = thread % TILE, number = thread / (2 * TILE), several = THREADS / (2 * TILE);
+    if (thread / TILE % 2 == 0) {
         finish_window window = finish_window_of(record->crop_width, record->result_width, bicubic);
-        weigh(&mine->axes[0], thread,
-              part_of(blockIdx.x * TILE_X + thread, record->left, record->part_width,
+        weigh(&mine->axes[0], place,
+              part_of(blockIdx.x * TILE + place, record->left, record->part_width,
                       record->flags & IMAGE_RECORD_MIRRORED),
-              record->part_x, &window);
-    } else if (thread < TILE_X + TILE_Y) {
+              record->part_x, &window, number, several);
+    } else {
         finish_window window = finish_window_of(record->crop_height, record->result_height, bicubic);
-        weigh(&mine->axes[1], thread - TILE_X,
-              part_of(blockIdx.y * TILE_Y + thread - TILE_X, record->top, record->part_height,
+        weigh(&mine->axes[1], place,
+              part_of(blockIdx.y * TILE + place, record->top, record->part_height,
                       record->flags & IMAGE_RECORD_FLIPPED),
-              record->part_y, &window);
+              record->part_y, &window, number, several);
     }
     __syncthreads();
 }
@@ -71,69 +91,102 @@ static __device__ uint32_t inside(int32_t place, uint32_t size) {
     return (uint32_t)min(max(place, 0), (int32_t)size - 1);
 }
 
-// Neighbouring threads take neighbouring pixels of a row.
-static __device__ void fetch_lines(shared *mine, const finish_planes *planes, bool columns, uint32_t line,
-                                   uint32_t lines, uint32_t first, uint32_t span, uint32_t thread) {
+// A warp takes a row at a time, whatever lines are.
+static __device__ void fetch(shared *mine, const finish_planes *planes, uint32_t left, uint32_t top, uint32_t width,
+                             uint32_t height, uint32_t thread) {
     const image_record *record = &mine->record;
-    const uint32_t step = THREADS / LINES;
-    const uint32_t number = columns ? thread % LINES : thread / step;
-    if (number >= lines)
-        return;
-    for (uint32_t place = columns ? thread / LINES : thread % step; place < span; place += step) {
-        const int32_t x = (int32_t)(columns ? line + number : first + place);
-        const int32_t y = (int32_t)(columns ? first + place : line + number);
-        finish_pixel pixel =
-            finish_turned_pixel_at(record, planes, inside(record->crop_x + x, finish_turned_width(record)),
-                                   inside(record->crop_y + y, finish_turned_height(record)));
-        mine->source[number][place] = make_uchar4(pixel.value[0], pixel.value[1], pixel.value[2], 0);
-    }
-}
-
-static __device__ void resize_lines(shared *mine, const axis *along, uint32_t places, uint32_t lines,
-                                    uint32_t thread) {
-    const int32_t half = 1 << (FINISH_PRECISION - 1);
-    if (thread >= places * lines)
-        return;
-    uint32_t number = thread / places, place = thread % places;
-    int32_t r = half, g = half, b = half;
-    const uchar4 *source = &mine->source[number][along->begin[place] - along->first];
-    for (uint32_t i = 0; i < along->count[place]; i++) {
-        int32_t weight = along->weights[place][i];
-        r += source[i].x * weight;
-        g += source[i].y * weight;
-        b += source[i].z * weight;
-    }
-    mine->line[number][place] = make_uchar4(finish_round(r), finish_round(g), finish_round(b), 0);
-}
-
-// The pixel of this thread, if it is in the part.
-static __device__ uchar4 resize_tile(shared *mine, const uint8_t *planes, bool grey, uint32_t thread) {
-    const int32_t half = 1 << (FINISH_PRECISION - 1);
-    const bool columns = mine->record.flags & IMAGE_RECORD_COLUMNS_FIRST;
-    const axis *along = &mine->axes[columns], *other = &mine->axes[!columns];
-    const uint32_t places = columns ? TILE_Y : TILE_X;
-    const uint32_t tx = thread % TILE_X, ty = thread / TILE_X;
-    const uint32_t my_place = columns ? ty : tx, my_line = columns ? tx : ty;
-    const uint32_t span = along->end > along->first ? min(along->end - along->first, IMAGE_RECORD_SPAN) : 0;
-    const finish_planes found = finish_planes_of(&mine->record, planes, grey);
-    const uint32_t begin = other->begin[my_line], end = begin + other->count[my_line];
-    int32_t r = half, g = half, b = half;
-    for (uint32_t line = other->first; span && line < other->end; line += LINES) {
-        uint32_t lines = min(LINES, other->end - line);
-        fetch_lines(mine, &found, columns, line, lines, along->first, span, thread);
-        __syncthreads();
-        resize_lines(mine, along, places, lines, thread);
-        __syncthreads();
-        for (uint32_t at = max(begin, line); at < min(end, line + lines); at++) {
-            int32_t weight = other->weights[my_line][at - begin];
-            uchar4 pixel = mine->line[at - line][my_place];
-            r += pixel.x * weight;
-            g += pixel.y * weight;
-            b += pixel.z * weight;
+    const uint32_t columns = finish_turned_width(record), rows = finish_turned_height(record);
+    for (uint32_t row = thread / LANES; row < height; row += WARPS) {
+        const uint32_t y = inside(record->crop_y + (int32_t)(top + row), rows);
+        for (uint32_t column = thread % LANES; column < width; column += LANES) {
+            const uint32_t x = inside(record->crop_x + (int32_t)(left + column), columns);
+            const finish_pixel pixel = finish_turned_pixel_at(record, planes, x, y);
+            mine->source[row * width + column] = make_uchar4(pixel.value[0], pixel.value[1], pixel.value[2], 0);
         }
-        // The next lines are fetched into other memory than these are read from, and resized after a barrier.
+    }
+}
+
+static __device__ uchar4 weighted(const uchar4 *source, uint32_t step, const int32_t *weights, uint32_t count) {
+    int32_t r = 1 << (FINISH_PRECISION - 1), g = r, b = r;
+    for (uint32_t i = 0; i < count; i++) {
+        const uchar4 pixel = source[i * step];
+        const int32_t weight = weights[i * TILE];
+        r += pixel.x * weight;
+        g += pixel.y * weight;
+        b += pixel.z * weight;
     }
     return make_uchar4(finish_round(r), finish_round(g), finish_round(b), 0);
+}
+
+// A warp makes a row, of which each thread has its column.
+static __device__ void resize_rows(shared *mine, const struct lines *lines, uint32_t thread) {
+    const axis *along = &mine->axes[0];
+    const uint32_t place = thread % LANES, count = along->count[place];
+    const uchar4 *source = mine->source + (count ? along->begin[place] - along->first : 0);
+    for (uint32_t row = thread / LANES; row < lines->count; row += WARPS)
+        mine->line[row * TILE + place] =
+            weighted(source + row * lines->pitch, 1, &along->weights[0][place], count);
+}
+
+static __device__ void resize_columns(shared *mine, const struct lines *lines, uint32_t thread) {
+    const axis *along = &mine->axes[1];
+    for (uint32_t place = thread / LANES; place < TILE; place += WARPS) {
+        const uint32_t count = along->count[place];
+        const uchar4 *source = mine->source + (count ? along->begin[place] - along->first : 0) * lines->pitch;
+        for (uint32_t column = thread % LANES; column < lines->count; column += LANES)
+            mine->line[place * LINES + column] =
+                weighted(source + column, lines->pitch, &along->weights[0][place], count);
+    }
+}
+
+// Adds what these lines mean to a pixel of the tile.
+static __device__ void add_lines(const shared *mine, const struct lines *lines, bool columns, uint32_t x, uint32_t y,
+                                 int3 *sum) {
+    const axis *other = &mine->axes[!columns];
+    const uint32_t place = columns ? x : y;
+    const uint32_t begin = other->begin[place], end = begin + other->count[place];
+    for (uint32_t at = max(begin, lines->begin); at < min(end, lines->begin + lines->count); at++) {
+        const int32_t weight = other->weights[at - begin][place];
+        const uint32_t line = at - lines->begin;
+        const uchar4 pixel = mine->line[columns ? y * LINES + line : line * TILE + x];
+        sum->x += pixel.x * weight;
+        sum->y += pixel.y * weight;
+        sum->z += pixel.z * weight;
+    }
+}
+
+// The pixels of this thread, those of which that are in the part.
+static __device__ void resize_tile(shared *mine, const uint8_t *planes, bool grey, uint32_t thread, uchar4 *pixels) {
+    const bool columns = mine->record.flags & IMAGE_RECORD_COLUMNS_FIRST;
+    const axis *along = &mine->axes[columns], *other = &mine->axes[!columns];
+    const uint32_t span = along->end > along->first ? min(along->end - along->first, IMAGE_RECORD_SPAN) : 0;
+    const finish_planes found = finish_planes_of(&mine->record, planes, grey);
+    const int32_t half = 1 << (FINISH_PRECISION - 1);
+    int3 sums[RESULTS];
+    for (uint32_t i = 0; i < RESULTS; i++)
+        sums[i] = make_int3(half, half, half);
+    struct lines lines = {other->first, 0, span};
+    for (; span && lines.begin < other->end; lines.begin += lines.count) {
+        lines.count = min(min(LINES, PIXELS / span), other->end - lines.begin);
+        if (columns) {
+            lines.pitch = lines.count;
+            fetch(mine, &found, lines.begin, along->first, lines.count, span, thread);
+        } else {
+            fetch(mine, &found, along->first, lines.begin, span, lines.count, thread);
+        }
+        __syncthreads();
+        if (columns)
+            resize_columns(mine, &lines, thread);
+        else
+            resize_rows(mine, &lines, thread);
+        __syncthreads();
+#pragma unroll
+        for (uint32_t i = 0; i < RESULTS; i++)
+            add_lines(mine, &lines, columns, thread % LANES, thread / LANES + i * WARPS, &sums[i]);
+        // The next lines are fetched into other memory than these are read from, and resized after a barrier.
+    }
+    for (uint32_t i = 0; i < RESULTS; i++)
+        pixels[i] = make_uchar4(finish_round(sums[i].x), finish_round(sums[i].y), finish_round(sums[i].z), 0);
 }
 
 static __device__ void put(const batch *all, uint32_t image, uint32_t x, uint32_t y, const uint8_t *value) {
@@ -152,10 +205,19 @@ static __device__ void put(const batch *all, uint32_t image, uint32_t x, uint32_
     }
 }
 
+// What a thread delivers at a place, if nothing was resized: what is finished, or black.
+static __device__ uchar4 finished(const batch *all, const image_record *record, const uint8_t *pixels, uint32_t x,
+                                  uint32_t y) {
+    uint8_t value[4] = {0, 0, 0, 0};
+    if (record->kind == IMAGE_RECORD_PIXELS && (uint64_t)all->width * all->height * all->channels <= all->area)
+        for (uint32_t channel = 0; channel < all->channels; channel++)
+            value[channel] = pixels[((uint64_t)y * all->width + x) * all->channels + channel];
+    return make_uchar4(value[0], value[1], value[2], 0);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) feedd_finish(batch all) {
     __shared__ shared mine;
     const uint32_t thread = threadIdx.x, image = blockIdx.z;
-    const uint32_t x = blockIdx.x * TILE_X + thread % TILE_X, y = blockIdx.y * TILE_Y + thread / TILE_X;
     const uint8_t *pixels = all.pixels + image * all.area;
     if (thread < 2) {
         mine.axes[thread].first = UINT32_MAX;
@@ -164,21 +226,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) feedd_finish(batch all) {
     for (uint32_t i = thread; i < IMAGE_RECORD_BYTES / 4; i += THREADS)
         ((uint32_t *)&mine.record)[i] = ((const uint32_t *)(all.records + image))[i];
     __syncthreads();
-    uint8_t value[4] = {0, 0, 0, 0};
-    const bool drawn = x < all.width && y < all.height;
-    // What follows is the same for all threads of the block.
-    if (mine.record.kind == IMAGE_RECORD_PLANES && image_record_fits(&mine.record, all.area)) {
+    const image_record *record = &mine.record;
+    // The same for all threads of the block.
+    const bool planes = record->kind == IMAGE_RECORD_PLANES && image_record_fits(record, all.area);
+    uchar4 resized[RESULTS];
+    if (planes) {
         make_axes(&mine, thread);
-        uchar4 pixel = resize_tile(&mine, pixels, all.channels == 1, thread);
-        const bool within = mine.axes[0].count[thread % TILE_X] && mine.axes[1].count[thread / TILE_X];
-        value[0] = within ? pixel.x : mine.record.fill[0];
-        value[1] = within ? pixel.y : mine.record.fill[1];
-        value[2] = within ? pixel.z : mine.record.fill[2];
-    } else if (drawn && mine.record.kind == IMAGE_RECORD_PIXELS &&
-               (uint64_t)all.width * all.height * all.channels <= all.area) {
-        for (uint32_t channel = 0; channel < all.channels; channel++)
-            value[channel] = pixels[((uint64_t)y * all.width + x) * all.channels + channel];
+        resize_tile(&mine, pixels, all.channels == 1, thread, resized);
     }
-    if (drawn)
+#pragma unroll
+    for (uint32_t i = 0; i < RESULTS; i++) {
+        const uint32_t column = thread % LANES, row = thread / LANES + i * WARPS;
+        const uint32_t x = blockIdx.x * TILE + column, y = blockIdx.y * TILE + row;
+        if (x >= all.width || y >= all.height)
+            continue;
+        uchar4 pixel = make_uchar4(record->fill[0], record->fill[1], record->fill[2], 0);
+        if (!planes)
+            pixel = finished(&all, record, pixels, x, y);
+        else if (mine.axes[0].count[column] && mine.axes[1].count[row])
+            pixel = resized[i];
+        const uint8_t value[3] = {pixel.x, pixel.y, pixel.z};
         put(&all, image, x, y, value);
+    }
 }

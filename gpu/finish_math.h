@@ -6,7 +6,8 @@
 
 #include "shm/image_record.h"
 
-#define FINISH_PRECISION 22 // bits of a weight behind the point
+#define FINISH_PRECISION 22   // bits of a weight behind the point
+#define FINISH_THREADS   256u // of a block of the kernel, which makes IMAGE_RECORD_TILE x IMAGE_RECORD_TILE pixels
 
 struct finish_pixel {
     uint8_t value[4];
@@ -27,7 +28,8 @@ struct finish_planes {
     const uint8_t *luminance, *blue, *red;
     uint32_t width;                       // of the luminance
     uint32_t colour_width, colour_height; // of the others
-    uint32_t sampling;
+    uint32_t across, down;                // shifts from its places to theirs
+    bool has_colours;
     bool grey; // one channel is delivered
 };
 
@@ -41,23 +43,32 @@ IMAGE_RECORD_FN struct finish_planes finish_planes_of(const struct image_record 
     planes.width = record->width;
     planes.colour_width = blue.width;
     planes.colour_height = blue.height;
-    planes.sampling = record->sampling;
+    planes.across = record->sampling >= IMAGE_SAMPLING_422;
+    planes.down = record->sampling == IMAGE_SAMPLING_420;
+    planes.has_colours = record->sampling != IMAGE_SAMPLING_GREY;
     planes.grey = grey;
     return planes;
 }
 
-// "Fancy upsampling": a triangle filter, with a rounding that alternates. `near` and `far` are the columns of which
-// three parts and one part are taken, `row` and `other` begin the rows.
-IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, uint32_t row, uint32_t other, uint32_t near,
-                                      uint32_t far, uint32_t sampling, bool odd) {
-    if (sampling == IMAGE_SAMPLING_444)
-        return plane[row + near];
-    if (sampling == IMAGE_SAMPLING_422)
-        return near == far ? plane[row + near]
-                           : (3 * plane[row + near] + plane[row + far] + (odd ? 2 : 1)) >> 2;
-    int32_t sum = 3 * plane[row + near] + plane[other + near];
-    sum = 3 * sum + (near == far ? sum : 3 * plane[row + far] + plane[other + far]);
-    return (sum + (odd ? 7 : 8)) >> 4;
+// Where there are half as many colours as pixels along an axis: the nearest but one to a pixel. Else, and at the edges:
+// the nearest.
+IMAGE_RECORD_FN uint32_t finish_next(uint32_t place, uint32_t shift, uint32_t size) {
+    uint32_t nearest = place >> shift, next = nearest - 1 + (place & 1) * 2; // wraps around at 0
+    return shift && next < size ? next : nearest;
+}
+
+// Offsets in a plane of colours.
+struct finish_corners {
+    uint32_t nearest, beside; // in the nearest row
+    uint32_t below, across;   // in the nearest row but one
+};
+
+// "Fancy upsampling": a triangle filter of three parts and one along each axis, with a rounding that alternates. The
+// four parts are of the same colour along an axis with as many colours as pixels.
+IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, const struct finish_corners *at, int32_t half) {
+    int32_t nearest = 3 * plane[at->nearest] + plane[at->below];
+    int32_t beside = 3 * plane[at->beside] + plane[at->across];
+    return (3 * nearest + beside + half) >> 4;
 }
 
 // The pixel of the decoded part at that place, which is within it.
@@ -67,23 +78,15 @@ IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *
     struct finish_pixel pixel;
     pixel.value[0] = pixel.value[1] = pixel.value[2] = (uint8_t)luminance;
     pixel.value[3] = 0;
-    if (planes->sampling == IMAGE_SAMPLING_GREY)
+    if (!planes->has_colours)
         return pixel;
-    uint32_t near = x, far = x, row = y, other = y;
-    if (planes->sampling >= IMAGE_SAMPLING_422) {
-        near = x / 2;
-        far = x % 2 ? near + 1 : near - 1; // wraps around at 0
-        far = far < planes->colour_width ? far : near;
-    }
-    if (planes->sampling == IMAGE_SAMPLING_420) {
-        row = y / 2;
-        other = y % 2 ? row + 1 : row - 1;
-        other = other < planes->colour_height ? other : row;
-    }
-    row *= planes->colour_width;
-    other *= planes->colour_width;
-    int32_t cb = finish_colour(planes->blue, row, other, near, far, planes->sampling, x % 2) - 128;
-    int32_t cr = finish_colour(planes->red, row, other, near, far, planes->sampling, x % 2) - 128;
+    const uint32_t column = x >> planes->across, beside = finish_next(x, planes->across, planes->colour_width);
+    const uint32_t row = (y >> planes->down) * planes->colour_width;
+    const uint32_t below = finish_next(y, planes->down, planes->colour_height) * planes->colour_width;
+    const struct finish_corners at = {row + column, row + beside, below + column, below + beside};
+    const int32_t half = planes->down ? 8 - (int32_t)(x & 1) : 4 + (int32_t)(x & 1) * 4;
+    int32_t cb = finish_colour(planes->blue, &at, half) - 128;
+    int32_t cr = finish_colour(planes->red, &at, half) - 128;
     // 1.402, 0.34414, 0.71414 and 1.772 with 16 bits behind the point.
     int32_t r = finish_clamp(luminance + ((91881 * cr + 32768) >> 16));
     int32_t g = finish_clamp(luminance + ((-22554 * cb - 46802 * cr + 32768) >> 16));
@@ -153,23 +156,37 @@ IMAGE_RECORD_FN double finish_filter(bool bicubic, double x) {
     return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5 : 0.0;
 }
 
-// The weights of result number `result`, `count` of them from pixel *begin on; at most IMAGE_RECORD_TAPS.
-IMAGE_RECORD_FN uint32_t finish_weigh(const struct finish_window *window, uint32_t result, uint32_t *begin,
-                                      int32_t *weights) {
-    double center = (result + 0.5) * window->scale, sum = 0;
+// The weights of a result: `count` of them, at most IMAGE_RECORD_TAPS, of the pixels from `begin` on.
+struct finish_weights {
+    double center, sum;
+    uint32_t begin, count;
+};
+
+IMAGE_RECORD_FN double finish_weight_of(const struct finish_window *window,
+                                        const struct finish_weights *weights, uint32_t i) {
+    return finish_filter(window->bicubic, ((double)i + weights->begin - weights->center + 0.5) * window->inverse);
+}
+
+IMAGE_RECORD_FN struct finish_weights finish_weights_of(const struct finish_window *window, uint32_t result) {
+    struct finish_weights weights;
     uint32_t end;
-    finish_span(window, result, begin, &end);
-    uint32_t count = end > *begin ? end - *begin : 0;
-    if (count > IMAGE_RECORD_TAPS)
-        count = IMAGE_RECORD_TAPS;
-    for (uint32_t i = 0; i < count; i++)
-        sum += finish_filter(window->bicubic, ((double)i + *begin - center + 0.5) * window->inverse);
-    for (uint32_t i = 0; i < count; i++) {
-        double weight = finish_filter(window->bicubic, ((double)i + *begin - center + 0.5) * window->inverse);
-        double scaled = (sum != 0 ? weight / sum : weight) * (1 << FINISH_PRECISION);
-        weights[i] = (int32_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
-    }
-    return count;
+    weights.center = (result + 0.5) * window->scale;
+    weights.sum = 0;
+    finish_span(window, result, &weights.begin, &end);
+    weights.count = end > weights.begin ? end - weights.begin : 0;
+    if (weights.count > IMAGE_RECORD_TAPS)
+        weights.count = IMAGE_RECORD_TAPS;
+    for (uint32_t i = 0; i < weights.count; i++)
+        weights.sum += finish_weight_of(window, &weights, i);
+    return weights;
+}
+
+// Number `i` of them, with FINISH_PRECISION bits behind the point.
+IMAGE_RECORD_FN int32_t finish_weigh(const struct finish_window *window, const struct finish_weights *weights,
+                                     uint32_t i) {
+    double weight = finish_weight_of(window, weights, i);
+    double scaled = (weights->sum != 0 ? weight / weights->sum : weight) * (1 << FINISH_PRECISION);
+    return (int32_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
 }
 
 #endif

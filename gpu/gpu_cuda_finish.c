@@ -13,6 +13,7 @@ bool cuda_can_finish(void) {
 #ifdef HAVE_CUDA
 
 #include "base/sizes.h"
+#include "gpu/finish_math.h"
 
 struct urgent {
     CUstream stream;
@@ -49,10 +50,6 @@ void cuda_finish_unload(struct gpu *gpu) {
 #endif
 
 #if defined(HAVE_CUDA) && defined(HAVE_FINISH)
-
-#define TILE_X  32u
-#define TILE_Y  16u
-#define THREADS 512u
 
 // The kernel for several architectures, from which the driver takes what its GPU runs. FINISH_FATBIN is its path.
 __asm__(".section .rodata\n"
@@ -98,9 +95,9 @@ static void launch(void *argument) {
     if (launch->result != CUDA_SUCCESS)
         return;
     launch->result =
-        cuda_driver.cuLaunchKernel(launch->gpu->kernel, (unsigned)divide_up(batch->width, TILE_X),
-                                   (unsigned)divide_up(batch->height, TILE_Y), batch->count, THREADS, 1, 1, 0,
-                                   launch->stream, parameters, NULL);
+        cuda_driver.cuLaunchKernel(launch->gpu->kernel, (unsigned)divide_up(batch->width, IMAGE_RECORD_TILE),
+                                   (unsigned)divide_up(batch->height, IMAGE_RECORD_TILE), batch->count,
+                                   FINISH_THREADS, 1, 1, 0, launch->stream, parameters, NULL);
 }
 
 int cuda_finish(struct gpu *gpu, gpu_stream stream, const struct finish_batch *batch, struct error *error) {

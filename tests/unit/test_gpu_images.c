@@ -119,6 +119,35 @@ static void a_small_part_of_a_huge_image_is_not_taken(void **state) {
     image_jpeg_close(library);
 }
 
+// Where the coded pixels of a plain JPEG begin.
+static size_t scan_of(const struct bytes *jpeg) {
+    for (size_t i = 0; i + 3 < jpeg->count; i++)
+        if (jpeg->at[i] == 0xFF && jpeg->at[i + 1] == 0xDA)
+            return i + 2 + (size_t)(jpeg->at[i + 2] << 8 | jpeg->at[i + 3]);
+    return jpeg->count;
+}
+
+// Coded pixels are looked at many bytes at a time.
+static void a_marker_is_found_anywhere_in_the_pixels(void **state) {
+    static struct bytes jpeg, other;
+    const struct image_record record = record_of(IMAGE_SAMPLING_420);
+    (void)state;
+    encode(&jpeg, 2, false);
+    const size_t scan = scan_of(&jpeg), least = 1000;
+    assert_true(scan + least < jpeg.count);
+    memset(jpeg.at + scan, 0x11, jpeg.count - 2 - scan);
+    assert_true(is_plain(&jpeg, &record));
+    for (size_t i = scan; i + 4 <= jpeg.count; i++) {
+        other = jpeg;
+        memcpy(other.at + i, "\xff\xd3", 2); // a restart
+        assert_true(is_plain(&other, &record));
+        memcpy(other.at + i, "\xff\xc0", 2); // another frame
+        assert_false(is_plain(&other, &record));
+        memcpy(other.at + i, "\xff\xd9", 2); // an end
+        assert_false(is_plain(&other, &record));
+    }
+}
+
 // Whatever the bytes are, nothing is read behind them.
 static void nothing_is_read_behind_the_bytes(void **state) {
     static struct bytes jpeg;
@@ -228,6 +257,7 @@ int main(void) {
         cmocka_unit_test(other_ones_are_not),
         cmocka_unit_test(what_an_engine_takes),
         cmocka_unit_test(a_small_part_of_a_huge_image_is_not_taken),
+        cmocka_unit_test(a_marker_is_found_anywhere_in_the_pixels),
         cmocka_unit_test(nothing_is_read_behind_the_bytes),
         cmocka_unit_test(no_record_makes_it_read_elsewhere),
     };
