@@ -118,6 +118,7 @@ static void open_gpu(struct loop *loop, const char *device) {
     char uuid[GPU_UUID_BYTES];
     int fd;
     uint64_t address;
+    engine_use_connections();
     check(gpu_resolve(device, uuid, &error), &error);
     check(gpu_open(&loop->gpu, uuid, &error), &error);
     check(engine_open(&loop->engine, loop->gpu, &error), &error);

@@ -14,6 +14,7 @@ GOAL = 0.9
 CORES = 1.0
 SLOWER = 1.03
 LINGER = 300 # seconds: the feed outlives a round of the peers
+LOADERS = 4 # each copies JPEGs faster than half an engine decodes; more take cores from the thread that drives it
 
 
 def batch_of(bench):
@@ -48,9 +49,10 @@ def mean_cores(reports):
 def image_gpu(bench):
     folder = photographs(bench, "imagenet")
     dataset = {"format": "folder", "path": folder, "field.image": "bytes @ file", "transform.image": f"decode gpu, {TRANSFORM}"}
+    loaders = min(LOADERS, bench.loaders)
     limits, free, alone, fed = [], [], [], []
     peers = Peers(bench, folder)
-    with bench.instance(bench.loaders, {"data": dataset}, linger=LINGER) as instance:
+    with bench.instance(loaders, {"data": dataset}, linger=LINGER) as instance:
         waves = burn_alone(bench, 0)["waves"]
         for _ in range(bench.rounds):
             limits.append(engine_loop(bench, folder))
@@ -60,7 +62,7 @@ def image_gpu(bench):
             peers.measure()
     value, limit = median(free, "samples_per_second"), median(limits, "images_per_second")
     cores = mean_cores(free)
-    params = {"batch": batch_of(bench), "steps": "train 224", "loaders": bench.loaders}
+    params = {"batch": batch_of(bench), "steps": "train 224", "loaders": loaders}
     bench.records.add("image.gpu", value, "images/s", params, limit, f"{GOAL} of the engine", value / limit >= GOAL,
                       rounds=free, limit_rounds=limits)
     peers.record(value, params)

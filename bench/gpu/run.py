@@ -5,6 +5,7 @@ Figures and limits are of one run on one machine. ../README.md says what each fi
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from costs import attach_ms, memory, next_us
 from delivered import copy_limit, delivered
 from images_on_gpu import image_gpu
 from measure import Records
+from mps import mps
 from packed import ragged, tokens
 from sharing import sharing, two
 from training import busy, overlap
@@ -59,6 +61,7 @@ def parse():
     parser.add_argument("--verify", action="store_true", help="compare every byte with the files instead of measuring")
     parser.add_argument("--setting", action="append", type=setting, default=[], metavar="KEY=VALUE",
                         help="a setting of [feedd] for every instance, such as device_pool=256M; may be repeated")
+    parser.add_argument("--mps", action="store_true", help="with CUDA's MPS, which is started and ended for it")
     parser.add_argument("--minutes", type=float, default=9, help="start no figure after this time (default: 9)")
     return parser.parse_args()
 
@@ -85,6 +88,20 @@ def measure_all(bench, names, end):
     return failed
 
 
+def compare_bytes(bench):
+    verify(bench)
+    return 1 if bench.complaints else 0
+
+
+def compare_all(bench, names, end):
+    bench.data()
+    bench.records.heading()
+    failed = measure_all(bench, names, end)
+    print(f"{bench.records.count} figures in {bench.records.path}; goals missed: {bench.records.missed}; "
+          f"not measured: {failed}; feedd complained: {bench.complaints}")
+    return 1 if failed or bench.complaints else 0
+
+
 def main():
     arguments = parse()
     end = time.monotonic() + 60 * arguments.minutes
@@ -96,19 +113,13 @@ def main():
         return 1
     records.common["gpu"] = "simulated" if bench.simulated else gpu_name()
     print(records.common["gpu"])
-    if arguments.verify:
-        try:
-            verify(bench)
-        except BenchError as error:
-            print(f"not verified: {error}")
-            return 1
-        return 1 if bench.complaints else 0
-    bench.data()
-    records.heading()
-    failed = measure_all(bench, arguments.only or FIGURES, end)
-    print(f"{records.count} figures in {records.path}; goals missed: {records.missed}; not measured: {failed}; "
-          f"feedd complained: {bench.complaints}")
-    return 1 if failed or bench.complaints else 0
+    records.common["mps"] = arguments.mps
+    try:
+        with mps() if arguments.mps else contextlib.nullcontext():
+            return compare_bytes(bench) if arguments.verify else compare_all(bench, arguments.only or FIGURES, end)
+    except BenchError as error:
+        print(f"not {'verified' if arguments.verify else 'measured'}: {error}")
+        return 1
 
 
 if __name__ == "__main__":

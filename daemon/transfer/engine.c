@@ -12,6 +12,9 @@
 #include "gpu/gpu_host_range.h"
 
 #define THREADS 1 // nvJPEG's own, which read headers
+// As CUDA has without MPS. More bring nothing.
+#define CONNECTIONS_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
+#define CONNECTIONS          "8"
 
 struct engine {
     struct gpu *gpu;
@@ -187,6 +190,10 @@ static void decode_nvjpeg(void *argument) {
 }
 
 // ---- Both --------------------------------------------------------------------------------------------------
+
+void engine_use_connections(void) {
+    setenv(CONNECTIONS_VARIABLE, CONNECTIONS, 0);
+}
 
 int engine_open(struct engine **engine, struct gpu *gpu, struct error *error) {
     struct engine *made = calloc(1, sizeof *made);

@@ -22,6 +22,10 @@ struct engine_image {
     bool decoded;
 };
 
+// To be called before the GPU is opened. With fewer connections to the GPU than CUDA usually opens, nvJPEG is slower; with
+// MPS, a process has two unless it asks for more, and the engine a third of its speed (seen on an H200).
+void engine_use_connections(void);
+
 // -ENOTSUP and a sentence: this GPU has no engine, or this machine no library.
 int engine_open(struct engine **engine, struct gpu *gpu, struct error *error);
 void engine_close(struct engine *engine); // NULL is fine

@@ -15,6 +15,7 @@
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/role.h"
+#include "daemon/transfer/engine.h"
 #include "daemon/transfer/pools.h"
 #include "daemon/transfer/reporting.h"
 #include "gpu/gpu_cuda_ranges.h"
@@ -236,6 +237,8 @@ static void report_ready(struct transfer *transfer) {
 
 static int open_gpu(struct transfer *transfer, struct error *error) {
     uint64_t free_bytes = 0;
+    if (transfer->settings->decodes)
+        engine_use_connections();
     int err = gpu_open(&transfer->pools.gpu, transfer->settings->uuid, error);
     if (err)
         return err;
