@@ -29,6 +29,12 @@ struct error {
     })
 void error_write(struct error *error, int code, const char *text, ...) PRINTF_LIKE(3, 4);
 
+// Whether it says that there is too little of what all share: memory, descriptors or space. Later there may be more, so
+// nothing follows from it for what was asked for.
+static inline bool error_is_lack(int code) {
+    return code == -ENOSPC || code == -ENOMEM || code == -EMFILE || code == -ENFILE;
+}
+
 // Puts "prefix: " before the sentence that `error` already holds; returns its code.
 int error_prefix(struct error *error, const char *format, ...) PRINTF_LIKE(2, 3);
 

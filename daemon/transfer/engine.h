@@ -22,8 +22,8 @@ struct engine_image {
     bool decoded;
 };
 
-// To be called before the GPU is opened. With fewer connections to the GPU than CUDA usually opens, nvJPEG is slower; with
-// MPS, a process has two unless it asks for more, and the engine a third of its speed (seen on an H200).
+// To be called before the GPU is opened: asks for as many connections to it as CUDA opens without MPS. With MPS, a
+// process otherwise has two, and the engine a third of its speed (seen on an H200).
 void engine_use_connections(void);
 
 // -ENOTSUP and a sentence: this GPU has no engine, or this machine no library.

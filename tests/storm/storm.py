@@ -217,7 +217,8 @@ class Storm:
             self.errors[reason] = self.errors.get(reason, 0) + 1
         else:
             self.findings.append(f"{lane.name} ended with status {status}, error {error}: {text}")
-            print("  unexpected:", self.findings[-1], flush=True)
+            took = now - lane.started_ns / NS_PER_S
+            print(f"  {time.strftime('%T')} unexpected, {took:.1f} s after its start: {self.findings[-1]}", flush=True)
 
     # ---- Rounds --------------------------------------------------------------------------------------------
 

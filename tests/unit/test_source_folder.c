@@ -1,8 +1,12 @@
 // Files in folders: which are samples, in which order, and how they are opened later.
 #include "tests/unit/source_fixture.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/dataset/derived.h"
@@ -132,6 +136,59 @@ static void test_nothing_stays_open(void **state) {
     unlink(path_in_folder(ROOT "/out"));
 }
 
+// The call of openat2 that finds no descriptor left; 0: none does.
+static _Atomic uint32_t opened, lacking;
+
+// In the place of the C library's.
+long syscall(long number, ...) {
+    static long (*real)(long, ...);
+    long words[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        words[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_openat2 && ++opened == lacking) {
+        errno = EMFILE;
+        return -1;
+    }
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "syscall");
+    return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
+// Then a dataset is opened as it is, or not at all.
+static void test_lack_of_descriptors(void **state) {
+    static const char list[] = "file\na/1\na/2\nb/1\nmissing\n";
+    static const char *const keys[] = {
+        "format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n",
+        "format = folder\npath = " ROOT "\ncsv = list.csv\ncsv_file = file\nfield.file = bytes @ file\n"
+        "pad.file = 9\non_error = skip\n"};
+    (void)state;
+    write_file("list.csv", list, sizeof list - 1);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct dataset *whole = open_good(keys[i]);
+        uint32_t number = 0;
+        do {
+            struct dataset *dataset = NULL;
+            struct error error;
+            opened = 0;
+            lacking = ++number;
+            const int err = open_keys(keys[i], &dataset, &error);
+            if (err && err != -EMFILE)
+                fail_msg("call %" PRIu32 ": %s", number, error.text);
+            if (!err) {
+                assert_int_equal(dataset->layout->samples, whole->layout->samples);
+                assert_int_equal(dataset->layout->fingerprint, whole->layout->fingerprint);
+                dataset_unref(dataset);
+            }
+        } while (lacking <= opened);
+        assert_true(number > 5);
+        lacking = 0;
+        dataset_unref(whole);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_classes),
@@ -139,6 +196,7 @@ int main(void) {
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_extensions),
         cmocka_unit_test(test_nothing_stays_open),
+        cmocka_unit_test(test_lack_of_descriptors),
     };
     return cmocka_run_group_tests_name("source_folder", tests, make_tree, remove_folder);
 }

@@ -138,13 +138,12 @@ static const char *kind_name(mode_t mode) {
     return "a special file";
 }
 
-static int refuse_open(struct builder *builder, const char *path) {
+int builder_refuse_open(struct builder *builder, int code, const char *path) {
     struct rlimit limit = {0};
     char reason[300];
-    int err = errno;
-    if (err != EMFILE)
-        return builder_refuse(builder, -err, path, "the file cannot be opened: %s",
-                              access_reason(err, path, reason, sizeof reason));
+    if (code != -EMFILE)
+        return builder_refuse(builder, code, path, "the file cannot be opened: %s",
+                              access_reason(-code, path, reason, sizeof reason));
     getrlimit(RLIMIT_NOFILE, &limit);
     return builder_refuse(builder, -EMFILE, path,
                           "the file cannot be opened, because this process may have only %" PRIu64
@@ -162,7 +161,7 @@ int builder_open(struct builder *builder, const char *path, struct source_file *
     AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0)
-        return refuse_open(builder, path);
+        return builder_refuse_open(builder, -errno, path);
     if (!S_ISREG(status.st_mode))
         return builder_refuse(builder, -EINVAL, path, "found %s, wanted a regular file",
                               kind_name(status.st_mode));
@@ -170,7 +169,7 @@ int builder_open(struct builder *builder, const char *path, struct source_file *
         return builder_refuse(builder, -EINVAL, path, "found an empty file, wanted data");
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0)
-        return refuse_open(builder, path);
+        return builder_refuse_open(builder, -errno, path);
     file->path = strdup(path);
     if (!file->path)
         return builder_out_of_memory(builder);

@@ -20,6 +20,9 @@ char *builder_absolute(const struct builder *builder, const char *path);
 // not part of the pattern.
 int builder_expand(struct builder *builder, const char *text, struct path_list *list);
 
+// A file could not be opened: `code` is a negative errno. Returns it.
+int builder_refuse_open(struct builder *builder, int code, const char *path);
+
 // Opens a regular file that is not empty.
 int builder_open(struct builder *builder, const char *path, struct source_file *file);
 

@@ -113,7 +113,7 @@ static int hash_edges(struct builder *builder, XXH3_state_t *state, const struct
     return err ? err : hash_edge(builder, state, file, direct, bytes, file->size - bytes);
 }
 
-// Paths and sizes are in the index, and hashed with it. A file that cannot be opened now is found when it is read.
+// Paths and sizes are in the index, and hashed with it. A file that is not what it was is found when it is read.
 static int hash_folder(struct builder *builder, XXH3_state_t *state) {
     const struct dataset *dataset = builder->dataset;
     uint64_t samples = dataset_stream_samples(dataset->layout, dataset->layout->streams);
@@ -124,6 +124,8 @@ static int hash_folder(struct builder *builder, XXH3_state_t *state) {
         if (folder_file_find(dataset, i * samples / looked_at, &extent, path))
             return 0; // no field reads files
         AUTO_CLOSE int fd = folder_file_open(dataset->fds[extent.file], path);
+        if (fd < 0 && error_is_lack(fd))
+            return builder_refuse_open(builder, fd, path);
         if (fd < 0 || folder_file_check(fd, extent.bytes))
             continue;
         const struct source_file file = {fd, path, extent.bytes};

@@ -247,8 +247,9 @@ static int add_samples(struct list *list) {
         const struct csv_cell *cell = file_cell(list, row);
         char name[PATH_MAX];
         uint32_t wrong = 0;
-        if (found->err == -ENOMEM)
-            return builder_out_of_memory(list->builder);
+        snprintf(name, sizeof name, "%.*s", (int)min_u64(cell->bytes, sizeof name - 1), cell->text);
+        if (error_is_lack(found->err))
+            return builder_refuse_open(list->builder, found->err, name);
         if (found->err) {
             int err =
                 spoil_row(list, found->err, found->line, cell->text, cell->bytes, wanted_instead(found->err));
@@ -256,7 +257,6 @@ static int add_samples(struct list *list) {
                 return err;
             continue;
         }
-        snprintf(name, sizeof name, "%.*s", (int)cell->bytes, cell->text);
         const struct folder_sample sample = {.name = name,
                                              .path = found->path ? found->path : name,
                                              .written_ns = found->written_ns,

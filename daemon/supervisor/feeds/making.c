@@ -226,11 +226,6 @@ static bool must_wait(const struct served_feed *feed, const struct making *makin
 
 // ---- The beginning -----------------------------------------------------------------------------------------
 
-// Of something that other feeds have, too.
-static bool is_lack(int err) {
-    return err == -ENOSPC || err == -ENOMEM || err == -EMFILE || err == -ENFILE;
-}
-
 static int open_descriptors(struct served_feed *feed, struct making *making, struct error *error) {
     making->prepared =
         prepared_ring_take(feed->supervisor, &making->plan, &feed->ring_fd, &feed->ring_read_fd);
@@ -256,7 +251,7 @@ static int begin_if_there_is_room(struct served_feed *feed, struct making *makin
         return error_set(error, -EBUSY, "there is no free statistics record for another feed");
     int err = open_descriptors(feed, making, error);
     if (err)
-        return is_lack(err) && room_make_way(supervisor) ? 0 : err;
+        return error_is_lack(err) && room_make_way(supervisor) ? 0 : err;
     shared_blocks_open(feed);
     sample_caches_begin(feed);
     served_feed_publish(feed, stats, making->plan.slot_count);
@@ -280,7 +275,7 @@ static int step(struct served_feed *feed, struct making *making) {
     if (!making->mapped && !sample_caches_are_ready(feed, monotonic_ns()))
         return 0; // its loaders start next
     set_job(making, JOB_NONE);
-    making->lacked_ns = is_lack(making->err) ? monotonic_ns() : 0;
+    making->lacked_ns = error_is_lack(making->err) ? monotonic_ns() : 0;
     if (making->lacked_ns && (making->freeing || room_make_way(feed->supervisor)))
         return 0;
     if (making->err)
