@@ -356,22 +356,28 @@ static const struct member_events events = {
 
 // ---- Attaching ---------------------------------------------------------------------------------------------
 
+static bool may_make_feed(struct session *session) {
+    return user_may_make_feed(session->user, &session->feed_wait, monotonic_ns());
+}
+
 bool attach_session(struct session *session, const Feedd__Attach *attach) {
     struct supervisor *supervisor = session->supervisor;
     struct attach_request *request = &session->member.request;
     struct error error = {0};
     int err = check_attach(session, attach, request, &error);
-    if (err == -EAGAIN && index_is_awaited(session, attach->patience_ms)) // its index is being built
+    if (err == -EAGAIN && index_is_awaited(session, attach->patience_ms)) { // its index is being built
+        user_stop_waiting(session->user, &session->feed_wait);
         return false;
+    }
     bool changes = !err && request->mix_changes;
-    if (changes && !user_may_make_feed(session->user, monotonic_ns()))
+    if (changes && !may_make_feed(session))
         return false;
     if (changes)
         err = attach_resume_change(request, &error);
     struct served_feed *feed = err ? NULL : find_feed(supervisor, session->peer.uid, request);
     if (feed)
         err = settle_disagreement(&feed, request, &error);
-    if (!err && !feed && !changes && !user_may_make_feed(session->user, monotonic_ns()))
+    if (!err && !feed && !changes && !may_make_feed(session))
         return false;
     if (!err && !feed)
         err = making_start(supervisor, session->peer.uid, request, &feed, &error);

@@ -36,6 +36,7 @@ const char *session_state_name(enum session_state state) {
 
 void session_set_state(struct session *session, enum session_state state) {
     session->state = (enum session_state)state_next(&table, session->state, state);
+    user_stop_waiting(session->user, &session->feed_wait);
 }
 
 void session_mark(struct session *session) {

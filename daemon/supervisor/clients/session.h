@@ -30,6 +30,7 @@ struct session {
     struct mark over;         // to be freed
     struct supervisor *supervisor;
     struct user *user;
+    struct feed_wait feed_wait;
     uint64_t id;
     enum session_state state;
     int fd;

@@ -27,6 +27,7 @@ struct user *user_get(struct supervisor *supervisor, uid_t uid, uint64_t now) {
         user->uid = uid;
         bucket_init(&user->questions, QUESTIONS_PER_S, QUESTIONS_AT_ONCE, now);
         bucket_init(&user->new_feeds, FEEDS_PER_S, FEEDS_AT_ONCE, now);
+        TAILQ_INIT(&user->waiting);
         bucket_init(&user->pieces, PIECES_PER_S, PIECES_AT_ONCE, now);
         bucket_init(&user->log_lines, LINES_PER_S, LINES_AT_ONCE, now);
         LIST_INSERT_HEAD(&supervisor->users, user, link);
@@ -63,8 +64,22 @@ bool user_may_ask(struct user *user, uint64_t now) {
     return bucket_take(&user->questions, now);
 }
 
-bool user_may_make_feed(struct user *user, uint64_t now) {
-    return bucket_take(&user->new_feeds, now);
+bool user_may_make_feed(struct user *user, struct feed_wait *wait, uint64_t now) {
+    const struct feed_wait *first = TAILQ_FIRST(&user->waiting);
+    const bool may = (!first || first == wait) && bucket_take(&user->new_feeds, now);
+    if (may)
+        user_stop_waiting(user, wait);
+    if (may || wait->waits)
+        return may;
+    TAILQ_INSERT_TAIL(&user->waiting, wait, link);
+    wait->waits = true;
+    return false;
+}
+
+void user_stop_waiting(struct user *user, struct feed_wait *wait) {
+    if (wait->waits)
+        TAILQ_REMOVE(&user->waiting, wait, link);
+    wait->waits = false;
 }
 
 bool user_may_send_piece(struct user *user, uint64_t now) {

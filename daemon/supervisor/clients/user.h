@@ -5,12 +5,19 @@
 #include "base/bucket.h"
 #include "daemon/supervisor/supervisor.h"
 
+// The place of a session among those of its user that wait for a feed.
+struct feed_wait {
+    TAILQ_ENTRY(feed_wait) link;
+    bool waits;
+};
+
 struct user {
     LIST_ENTRY(user) link;
     uid_t uid;
     uint32_t sessions;
     struct bucket questions; // one per query or command
     struct bucket new_feeds;
+    TAILQ_HEAD(, feed_wait) waiting; // for one, in the order in which they came
     struct bucket pieces;    // of views that it brings
     struct bucket log_lines; // about its sessions
     uint64_t lines_left_out; // of the log, since the last one that was written
@@ -28,8 +35,11 @@ void users_forget(struct supervisor *supervisor, uint64_t now);
 // Whether this user may have another question answered: an answer costs more than other messages do.
 bool user_may_ask(struct user *user, uint64_t now);
 
-// Whether a feed may be made for this user now. One costs an allocation, and a process per loader.
-bool user_may_make_feed(struct user *user, uint64_t now);
+// Whether a feed may be made for this session of the user now. One costs an allocation, and a process per loader. If
+// not, the session waits, and asks again; it goes before those that come later.
+bool user_may_make_feed(struct user *user, struct feed_wait *wait, uint64_t now);
+// The session does not wait any longer, if it did.
+void user_stop_waiting(struct user *user, struct feed_wait *wait);
 
 // Whether another piece of a view may be taken from this user now: one costs up to a tenth of a millisecond.
 bool user_may_send_piece(struct user *user, uint64_t now);
