@@ -29,8 +29,8 @@ struct error {
     })
 void error_write(struct error *error, int code, const char *text, ...) PRINTF_LIKE(3, 4);
 
-// Whether it says that there is too little of what all share: memory, descriptors or space. Later there may be more, so
-// nothing follows from it for what was asked for.
+// Whether `code` means that a shared resource ran out: memory, descriptors or space. More may be free later, so it says
+// nothing about the thing that was asked for.
 static inline bool error_is_lack(int code) {
     return code == -ENOSPC || code == -ENOMEM || code == -EMFILE || code == -ENFILE;
 }

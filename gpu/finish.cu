@@ -1,6 +1,6 @@
 // The kernel of gpu/finish.h. A block makes a tile of 32 x 32 pixels of one image. It fetches the pixels that the tile
-// needs, resizes them along the first axis, and adds them up along the second, all in shared memory; a few lines at a
-// time if they are too many. Lines are rows, or with `columns first` columns.
+// needs, resizes them along the first axis, and adds them up along the second, all in shared memory. If they do not
+// fit, it takes a few lines at a time. Lines are rows, or columns with `columns first`.
 #include "gpu/finish_math.h"
 
 // As struct finish_batch (gpu/finish.h), which includes what nvcc does not take.
@@ -17,11 +17,11 @@ struct batch {
 #define THREADS FINISH_THREADS
 #define LANES   32u
 #define WARPS   (THREADS / LANES)
-#define RESULTS (TILE * TILE / THREADS) // pixels of a thread: of one column, every WARPSth row
-#define PIXELS  5120u                   // fetched at a time: at least ten lines
-#define LINES   64u                     // likewise, at most
+#define RESULTS (TILE * TILE / THREADS) // pixels per thread: every WARPS-th row of one column
+#define PIXELS  5120u                   // fetched at a time, at most: enough for ten lines
+#define LINES   64u                     // likewise
 
-// Of a tile's columns or rows. Weights lie so that a warp whose threads have one column each finds them in 32 banks.
+// For a tile's columns or rows. A warp whose threads have one column each reads its weights from 32 different banks.
 struct axis {
     int32_t weights[IMAGE_RECORD_TAPS][TILE];
     uint32_t begin[TILE], count[TILE];
@@ -35,7 +35,7 @@ struct shared {
     uchar4 line[LINES * TILE];
 };
 
-// Lines that are in shared memory.
+// The lines that are in shared memory now.
 struct lines {
     uint32_t begin, count;
     uint32_t pitch; // pixels from a row of `source` to the next
@@ -49,7 +49,7 @@ static __device__ uint32_t part_of(uint32_t place, uint32_t begin, uint32_t leng
     return turned ? length - 1 - inside : inside;
 }
 
-// By `several` threads for each column or row, of which this is number `mine`.
+// `several` threads share each column or row; this is number `mine` of them.
 static __device__ void weigh(axis *axis, uint32_t place, uint32_t part, uint32_t first, const finish_window *window,
                              uint32_t mine, uint32_t several) {
     if (mine == 0)
@@ -91,7 +91,7 @@ static __device__ uint32_t inside(int32_t place, uint32_t size) {
     return (uint32_t)min(max(place, 0), (int32_t)size - 1);
 }
 
-// A warp takes a row at a time, whatever lines are.
+// Each warp fetches one row at a time, whether lines are rows or columns.
 static __device__ void fetch(shared *mine, const finish_planes *planes, uint32_t left, uint32_t top, uint32_t width,
                              uint32_t height, uint32_t thread) {
     const image_record *record = &mine->record;
@@ -118,7 +118,7 @@ static __device__ uchar4 weighted(const uchar4 *source, uint32_t step, const int
     return make_uchar4(finish_round(r), finish_round(g), finish_round(b), 0);
 }
 
-// A warp makes a row, of which each thread has its column.
+// Each warp makes one row at a time, and each of its threads one column.
 static __device__ void resize_rows(shared *mine, const struct lines *lines, uint32_t thread) {
     const axis *along = &mine->axes[0];
     const uint32_t place = thread % LANES, count = along->count[place];
@@ -139,7 +139,7 @@ static __device__ void resize_columns(shared *mine, const struct lines *lines, u
     }
 }
 
-// Adds what these lines mean to a pixel of the tile.
+// Adds what these lines contribute to a pixel of the tile.
 static __device__ void add_lines(const shared *mine, const struct lines *lines, bool columns, uint32_t x, uint32_t y,
                                  int3 *sum) {
     const axis *other = &mine->axes[!columns];
@@ -155,7 +155,7 @@ static __device__ void add_lines(const shared *mine, const struct lines *lines, 
     }
 }
 
-// The pixels of this thread, those of which that are in the part.
+// Those pixels of this thread that are in the part.
 static __device__ void resize_tile(shared *mine, const uint8_t *planes, bool grey, uint32_t thread, uchar4 *pixels) {
     const bool columns = mine->record.flags & IMAGE_RECORD_COLUMNS_FIRST;
     const axis *along = &mine->axes[columns], *other = &mine->axes[!columns];
@@ -205,7 +205,7 @@ static __device__ void put(const batch *all, uint32_t image, uint32_t x, uint32_
     }
 }
 
-// What a thread delivers at a place, if nothing was resized: what is finished, or black.
+// What a thread delivers at a place if nothing was resized: the finished pixel, or black.
 static __device__ uchar4 finished(const batch *all, const image_record *record, const uint8_t *pixels, uint32_t x,
                                   uint32_t y) {
     uint8_t value[4] = {0, 0, 0, 0};

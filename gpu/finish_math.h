@@ -6,8 +6,8 @@
 
 #include "shm/image_record.h"
 
-#define FINISH_PRECISION 22   // bits of a weight behind the point
-#define FINISH_THREADS   256u // of a block of the kernel, which makes IMAGE_RECORD_TILE x IMAGE_RECORD_TILE pixels
+#define FINISH_PRECISION 22   // fractional bits of a weight
+#define FINISH_THREADS   256u // per block of the kernel, which makes IMAGE_RECORD_TILE x IMAGE_RECORD_TILE pixels
 
 struct finish_pixel {
     uint8_t value[4];
@@ -28,7 +28,7 @@ struct finish_planes {
     const uint8_t *luminance, *blue, *red;
     uint32_t width;                       // of the luminance
     uint32_t colour_width, colour_height; // of the others
-    uint32_t across, down;                // shifts from its places to theirs
+    uint32_t across, down;                // shifts from places in the luminance to places in the others
     bool has_colours;
     bool grey; // one channel is delivered
 };
@@ -50,7 +50,7 @@ IMAGE_RECORD_FN struct finish_planes finish_planes_of(const struct image_record 
     return planes;
 }
 
-// Where there are half as many colours as pixels along an axis: the nearest but one to a pixel. Else, and at the edges:
+// The second nearest colour to a pixel, along an axis with half as many colours as pixels. Otherwise, and at the edges,
 // the nearest.
 IMAGE_RECORD_FN uint32_t finish_next(uint32_t place, uint32_t shift, uint32_t size) {
     uint32_t nearest = place >> shift, next = nearest - 1 + (place & 1) * 2; // wraps around at 0
@@ -60,11 +60,11 @@ IMAGE_RECORD_FN uint32_t finish_next(uint32_t place, uint32_t shift, uint32_t si
 // Offsets in a plane of colours.
 struct finish_corners {
     uint32_t nearest, beside; // in the nearest row
-    uint32_t below, across;   // in the nearest row but one
+    uint32_t below, across;   // in the second nearest row
 };
 
-// "Fancy upsampling": a triangle filter of three parts and one along each axis, with a rounding that alternates. The
-// four parts are of the same colour along an axis with as many colours as pixels.
+// "Fancy upsampling": a triangle filter that weighs 3 to 1 along each axis, with alternating rounding. Along an axis
+// with as many colours as pixels, it takes all four parts from the same colour.
 IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, const struct finish_corners *at, int32_t half) {
     int32_t nearest = 3 * plane[at->nearest] + plane[at->below];
     int32_t beside = 3 * plane[at->beside] + plane[at->across];
@@ -87,7 +87,7 @@ IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *
     const int32_t half = planes->down ? 8 - (int32_t)(x & 1) : 4 + (int32_t)(x & 1) * 4;
     int32_t cb = finish_colour(planes->blue, &at, half) - 128;
     int32_t cr = finish_colour(planes->red, &at, half) - 128;
-    // 1.402, 0.34414, 0.71414 and 1.772 with 16 bits behind the point.
+    // 1.402, 0.34414, 0.71414 and 1.772 with 16 fractional bits.
     int32_t r = finish_clamp(luminance + ((91881 * cr + 32768) >> 16));
     int32_t g = finish_clamp(luminance + ((-22554 * cb - 46802 * cr + 32768) >> 16));
     int32_t b = finish_clamp(luminance + ((116130 * cb + 32768) >> 16));
@@ -156,7 +156,7 @@ IMAGE_RECORD_FN double finish_filter(bool bicubic, double x) {
     return x < 2.0 ? (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5 : 0.0;
 }
 
-// The weights of a result: `count` of them, at most IMAGE_RECORD_TAPS, of the pixels from `begin` on.
+// The weights of a result: `count` of them, at most IMAGE_RECORD_TAPS, for the pixels from `begin` on.
 struct finish_weights {
     double center, sum;
     uint32_t begin, count;
@@ -181,7 +181,7 @@ IMAGE_RECORD_FN struct finish_weights finish_weights_of(const struct finish_wind
     return weights;
 }
 
-// Number `i` of them, with FINISH_PRECISION bits behind the point.
+// Weight number `i`, with FINISH_PRECISION fractional bits.
 IMAGE_RECORD_FN int32_t finish_weigh(const struct finish_window *window, const struct finish_weights *weights,
                                      uint32_t i) {
     double weight = finish_weight_of(window, weights, i);

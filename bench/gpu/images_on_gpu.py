@@ -14,7 +14,7 @@ GOAL = 0.9
 CORES = 1.0
 SLOWER = 1.03
 LINGER = 300 # seconds: the feed outlives a round of the peers
-LOADERS = 4 # each copies JPEGs faster than half an engine decodes; more take cores from the thread that drives it
+LOADERS = 4 # enough for the engine of an H200; 14 take more CPU time per image (../README.md)
 
 
 def batch_of(bench):

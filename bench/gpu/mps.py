@@ -1,4 +1,4 @@
-"""CUDA's MPS for the time of a measurement: work of different processes then runs on a GPU at once, instead of in turn."""
+"""Runs CUDA's MPS during a measurement: work of different processes then runs on a GPU at once instead of in turn."""
 
 import contextlib
 import os
@@ -18,9 +18,9 @@ def _control(*options, command=None):
 
 @contextlib.contextmanager
 def mps():
-    """Its processes end with the context. Whatever is started meanwhile, and uses CUDA, is served by it."""
+    """Serves every CUDA program that is started within the context. The processes of MPS end with it."""
     if not shutil.which(CONTROL):
-        raise BenchError(f"{CONTROL} was not found; NVIDIA's driver has it")
+        raise BenchError(f"{CONTROL} was not found; it comes with NVIDIA's driver")
     with tempfile.TemporaryDirectory(prefix="feedd-mps.") as folder:
         names = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         before = {name: os.environ.get(name) for name in names}

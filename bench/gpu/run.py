@@ -61,7 +61,7 @@ def parse():
     parser.add_argument("--verify", action="store_true", help="compare every byte with the files instead of measuring")
     parser.add_argument("--setting", action="append", type=setting, default=[], metavar="KEY=VALUE",
                         help="a setting of [feedd] for every instance, such as device_pool=256M; may be repeated")
-    parser.add_argument("--mps", action="store_true", help="with CUDA's MPS, which is started and ended for it")
+    parser.add_argument("--mps", action="store_true", help="run under CUDA's MPS, which is started first and ended afterwards")
     parser.add_argument("--minutes", type=float, default=9, help="start no figure after this time (default: 9)")
     return parser.parse_args()
 

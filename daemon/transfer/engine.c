@@ -12,7 +12,7 @@
 #include "gpu/gpu_host_range.h"
 
 #define THREADS 1 // nvJPEG's own, which read headers
-// As CUDA has without MPS. More bring nothing.
+// CUDA's default without MPS. More do not make the engine faster (bench/README.md).
 #define CONNECTIONS_VARIABLE "CUDA_DEVICE_MAX_CONNECTIONS"
 #define CONNECTIONS          "8"
 

@@ -22,8 +22,8 @@ struct engine_image {
     bool decoded;
 };
 
-// To be called before the GPU is opened: asks for as many connections to it as CUDA opens without MPS. With MPS, a
-// process otherwise has two, and the engine a third of its speed (seen on an H200).
+// Call this before the GPU is opened. It asks for as many connections to the GPU as CUDA opens without MPS. With MPS, a
+// process otherwise has two, with which the engine has a third of its speed (measured on an H200).
 void engine_use_connections(void);
 
 // -ENOTSUP and a sentence: this GPU has no engine, or this machine no library.

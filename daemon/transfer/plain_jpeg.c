@@ -17,7 +17,7 @@ enum {
     MARKER_DNL = 0xDC,
 };
 
-#define CODED_BYTES 256 // that are looked at together
+#define CODED_BYTES 256 // checked at a time
 
 struct walk {
     const uint8_t *next, *end;
@@ -46,7 +46,7 @@ static bool is_frame(struct walk *walk, const uint8_t *segment, uint32_t length)
     return segment[9] == first[record->sampling] && segment[12] == 0x11 && segment[15] == 0x11;
 }
 
-// Whether no byte here begins a marker, so that compilers make it with vectors; the byte behind them is read, too.
+// Whether no byte here begins a marker. Written so that compilers vectorize it. Reads the byte behind them, too.
 static bool is_coded(const uint8_t *bytes) {
     uint8_t markers = 0;
     for (int i = 0; i < CODED_BYTES; i++)

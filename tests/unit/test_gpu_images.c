@@ -127,7 +127,7 @@ static size_t scan_of(const struct bytes *jpeg) {
     return jpeg->count;
 }
 
-// Coded pixels are looked at many bytes at a time.
+// Coded pixels are checked many bytes at a time.
 static void a_marker_is_found_anywhere_in_the_pixels(void **state) {
     static struct bytes jpeg, other;
     const struct image_record record = record_of(IMAGE_SAMPLING_420);

@@ -136,10 +136,10 @@ static void test_nothing_stays_open(void **state) {
     unlink(path_in_folder(ROOT "/out"));
 }
 
-// The call of openat2 that finds no descriptor left; 0: none does.
+// Calls of openat2 so far, and the number of the one that finds no descriptor left (0: none does).
 static _Atomic uint32_t opened, lacking;
 
-// In the place of the C library's.
+// Replaces the C library's.
 long syscall(long number, ...) {
     static long (*real)(long, ...);
     long words[6];
@@ -157,7 +157,7 @@ long syscall(long number, ...) {
     return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
-// Then a dataset is opened as it is, or not at all.
+// If descriptors run out, a dataset opens with all its samples and its usual fingerprint, or not at all.
 static void test_lack_of_descriptors(void **state) {
     static const char list[] = "file\na/1\na/2\nb/1\nmissing\n";
     static const char *const keys[] = {

@@ -20,7 +20,7 @@ char *builder_absolute(const struct builder *builder, const char *path);
 // not part of the pattern.
 int builder_expand(struct builder *builder, const char *text, struct path_list *list);
 
-// A file could not be opened: `code` is a negative errno. Returns it.
+// Reports that a file could not be opened. Returns `code`, a negative errno.
 int builder_refuse_open(struct builder *builder, int code, const char *path);
 
 // Opens a regular file that is not empty.

@@ -113,7 +113,7 @@ static int hash_edges(struct builder *builder, XXH3_state_t *state, const struct
     return err ? err : hash_edge(builder, state, file, direct, bytes, file->size - bytes);
 }
 
-// Paths and sizes are in the index, and hashed with it. A file that is not what it was is found when it is read.
+// Paths and sizes are in the index, and hashed with it. A file that has changed is noticed when it is read.
 static int hash_folder(struct builder *builder, XXH3_state_t *state) {
     const struct dataset *dataset = builder->dataset;
     uint64_t samples = dataset_stream_samples(dataset->layout, dataset->layout->streams);

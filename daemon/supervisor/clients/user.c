@@ -8,7 +8,7 @@
 // Job arrays that start together fit; a job that attaches and leaves in a loop does not keep the processors busy with
 // starting loaders.
 #define FEEDS_PER_S   4u
-#define FEEDS_AT_ONCE 32u
+#define FEEDS_AT_ONCE 64u
 // 64 KB each: 64 MB/s, for a tenth of a processor at most. Those of a quarter of a second come at once, after a tick.
 #define PIECES_PER_S   1000u
 #define PIECES_AT_ONCE 250u

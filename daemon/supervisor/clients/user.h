@@ -5,7 +5,7 @@
 #include "base/bucket.h"
 #include "daemon/supervisor/supervisor.h"
 
-// The place of a session among those of its user that wait for a feed.
+// The place of a session in the queue of its user's sessions that wait for a new feed.
 struct feed_wait {
     TAILQ_ENTRY(feed_wait) link;
     bool waits;
@@ -17,7 +17,7 @@ struct user {
     uint32_t sessions;
     struct bucket questions; // one per query or command
     struct bucket new_feeds;
-    TAILQ_HEAD(, feed_wait) waiting; // for one, in the order in which they came
+    TAILQ_HEAD(, feed_wait) waiting; // for a new feed, in the order in which they came
     struct bucket pieces;    // of views that it brings
     struct bucket log_lines; // about its sessions
     uint64_t lines_left_out; // of the log, since the last one that was written
@@ -35,10 +35,10 @@ void users_forget(struct supervisor *supervisor, uint64_t now);
 // Whether this user may have another question answered: an answer costs more than other messages do.
 bool user_may_ask(struct user *user, uint64_t now);
 
-// Whether a feed may be made for this session of the user now. One costs an allocation, and a process per loader. If
-// not, the session waits, and asks again; it goes before those that come later.
+// Whether a feed may be made for this session of the user now. A feed costs an allocation, and a process per loader. If
+// not, the session waits and asks again; sessions that come later are served after it.
 bool user_may_make_feed(struct user *user, struct feed_wait *wait, uint64_t now);
-// The session does not wait any longer, if it did.
+// Ends the wait of a session, if it waits.
 void user_stop_waiting(struct user *user, struct feed_wait *wait);
 
 // Whether another piece of a view may be taken from this user now: one costs up to a tenth of a millisecond.
