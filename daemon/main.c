@@ -155,8 +155,9 @@ static int run_supervisor(const struct arguments *arguments) {
     if (err < 0) {
         complain(&error);
         config_free(config);
-        // For the service manager: starting again changes nothing, unless a directory service did not answer.
-        return err == -EAGAIN ? EXIT_FAILURE : EX_CONFIG;
+        // For the service manager: starting again changes nothing, unless a directory service did not answer, or the
+        // machine lacked something.
+        return err == -EAGAIN || error_is_lack(err) ? EXIT_FAILURE : EX_CONFIG;
     }
     log_open("feedd", (enum log_level)config->log_level);
     return supervisor_run(config, arguments->until_eof);

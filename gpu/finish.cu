@@ -32,8 +32,10 @@ struct shared {
     image_record record;
     axis axes[2];          // across and down
     uchar4 source[PIXELS]; // row by row
-    uchar4 line[LINES * TILE];
+    uchar4 line[LINES * TILE]; // resized: a row of TILE for each line, or with `columns first` of LINES for each row
 };
+
+static_assert(PIXELS >= IMAGE_RECORD_SPAN, "a line fits");
 
 // The lines that are in shared memory now.
 struct lines {

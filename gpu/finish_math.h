@@ -57,17 +57,16 @@ IMAGE_RECORD_FN uint32_t finish_next(uint32_t place, uint32_t shift, uint32_t si
     return shift && next < size ? next : nearest;
 }
 
-// Offsets in a plane of colours.
+// Offsets in a plane of colours: of the nearest one, of those beside it in its row and its column, and of the fourth.
 struct finish_corners {
-    uint32_t nearest, beside; // in the nearest row
-    uint32_t below, across;   // in the second nearest row
+    uint32_t nearest, in_row, in_column, diagonal;
 };
 
 // "Fancy upsampling": a triangle filter that weighs 3 to 1 along each axis, with alternating rounding. Along an axis
 // with as many colours as pixels, it takes all four parts from the same colour.
 IMAGE_RECORD_FN int32_t finish_colour(const uint8_t *plane, const struct finish_corners *at, int32_t half) {
-    int32_t nearest = 3 * plane[at->nearest] + plane[at->below];
-    int32_t beside = 3 * plane[at->beside] + plane[at->across];
+    int32_t nearest = 3 * plane[at->nearest] + plane[at->in_column];
+    int32_t beside = 3 * plane[at->in_row] + plane[at->diagonal];
     return (3 * nearest + beside + half) >> 4;
 }
 
@@ -82,8 +81,8 @@ IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *
         return pixel;
     const uint32_t column = x >> planes->across, beside = finish_next(x, planes->across, planes->colour_width);
     const uint32_t row = (y >> planes->down) * planes->colour_width;
-    const uint32_t below = finish_next(y, planes->down, planes->colour_height) * planes->colour_width;
-    const struct finish_corners at = {row + column, row + beside, below + column, below + beside};
+    const uint32_t other = finish_next(y, planes->down, planes->colour_height) * planes->colour_width;
+    const struct finish_corners at = {row + column, row + beside, other + column, other + beside};
     const int32_t half = planes->down ? 8 - (int32_t)(x & 1) : 4 + (int32_t)(x & 1) * 4;
     int32_t cb = finish_colour(planes->blue, &at, half) - 128;
     int32_t cr = finish_colour(planes->red, &at, half) - 128;

@@ -88,12 +88,12 @@ def measure_all(bench, names, end):
     return failed
 
 
-def compare_bytes(bench):
+def verify_bytes(bench):
     verify(bench)
     return 1 if bench.complaints else 0
 
 
-def compare_all(bench, names, end):
+def measure_and_report(bench, names, end):
     bench.data()
     bench.records.heading()
     failed = measure_all(bench, names, end)
@@ -116,7 +116,7 @@ def main():
     records.common["mps"] = arguments.mps
     try:
         with mps() if arguments.mps else contextlib.nullcontext():
-            return compare_bytes(bench) if arguments.verify else compare_all(bench, arguments.only or FIGURES, end)
+            return verify_bytes(bench) if arguments.verify else measure_and_report(bench, arguments.only or FIGURES, end)
     except BenchError as error:
         print(f"not {'verified' if arguments.verify else 'measured'}: {error}")
         return 1

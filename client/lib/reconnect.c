@@ -69,11 +69,10 @@ static bool worth_another_try(int err) {
     case -EPIPE:
     case -ETIMEDOUT:
     case -EAGAIN:
-    case -ENOMEM: // of the GPU, or of the machine: the memory of the lost daemon may not all be free yet
     case -EBUSY:
         return true;
     default:
-        return false;
+        return error_is_lack(err); // the memory and the descriptors of the lost daemon may not all be free yet
     }
 }
 

@@ -123,7 +123,7 @@ int folder_file_find(const struct dataset *dataset, uint64_t number, struct inde
         return -ENODATA;
     const uint8_t *index = mmap(NULL, layout->index_bytes, PROT_READ, MAP_PRIVATE, dataset->index_fd, 0);
     if (index == MAP_FAILED)
-        return -ENODATA;
+        return -errno;
     const struct folder_files files = folder_files_of(layout, index);
     if (files.extents) {
         *extent = files.extents[number];

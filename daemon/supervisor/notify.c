@@ -35,7 +35,7 @@ static bool find_manager(struct sockaddr_un *address, socklen_t *bytes) {
 }
 
 // sd_notify() waits while the manager does not read and its socket is full, and the loop must not. False: the socket is
-// full. Other failures mean that there is nobody to be told.
+// full, or there is no descriptor for it. Other failures mean that there is nobody to be told.
 static bool send_text(const char *text) {
     struct sockaddr_un manager;
     socklen_t bytes;
@@ -43,7 +43,7 @@ static bool send_text(const char *text) {
         return true;
     AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return true;
+        return !error_is_lack(-errno);
     ssize_t sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&manager, bytes);
     return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
 }
@@ -91,9 +91,8 @@ void notify_stopping(void) {
     tell("STOPPING=1");
 }
 
-// Not repeated: the next one is due soon.
-void notify_watchdog(void) {
-    send_text("WATCHDOG=1");
+bool notify_watchdog(void) {
+    return send_text("WATCHDOG=1");
 }
 
 // ---- What there is to ask ----------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ void notify_ready(size_t datasets, const char *socket_path);
 void notify_status(const char *format, ...) PRINTF_LIKE(1, 2);
 void notify_reloading(void);
 void notify_stopping(void);
-void notify_watchdog(void);
+// Whether it was sent; if not, try again on the next tick.
+bool notify_watchdog(void);
 
 // The tick: sends what there was no room for.
 void notify_retry(void);

@@ -41,7 +41,7 @@ static void load(void *context) {
 
 static struct session *find_session(const struct supervisor *supervisor, uint64_t id) {
     struct session *session;
-    LIST_FOREACH(session, &supervisor->sessions, link)
+    TAILQ_FOREACH(session, &supervisor->sessions, link)
         if (session->id == id && session->state < SESSION_CLOSING)
             return session;
     return NULL;

@@ -110,7 +110,7 @@ static void begin_stop(struct runner *runner) {
     supervisor_set_state(supervisor, SUPERVISOR_STOPPING);
     supervisor->stop_deadline_ns = monotonic_ns() + supervisor->config->stop_timeout_s * NS_PER_S;
     listen_stop(supervisor);
-    LIST_FOREACH(session, &supervisor->sessions, link)
+    TAILQ_FOREACH(session, &supervisor->sessions, link)
         session_fail(session, -ESHUTDOWN, "feedd is stopping");
     LIST_FOREACH(feed, &supervisor->feeds, link)
         served_feed_close(feed);
@@ -136,7 +136,7 @@ static void stop_if_due(struct runner *runner) {
     if (runner->stop_wanted && supervisor->state < SUPERVISOR_STOPPING)
         begin_stop(runner);
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
+        TAILQ_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
         LIST_EMPTY(&supervisor->prepared.list) && !supervisor->prepared.ring)
         end_loop(runner);
 }
@@ -174,10 +174,8 @@ static void on_tick(uv_timer_t *timer) {
     atomic_store_explicit(&header->sessions, supervisor->session_count, memory_order_relaxed);
     atomic_store_explicit(&header->ring_bytes, room_held_bytes(supervisor), memory_order_relaxed);
     notify_retry();
-    if (runner->watchdog_ns && now >= runner->watchdog_next_ns) {
-        notify_watchdog();
+    if (runner->watchdog_ns && now >= runner->watchdog_next_ns && notify_watchdog())
         runner->watchdog_next_ns = now + runner->watchdog_ns;
-    }
     watch_tick(supervisor, now);
     enforce_stop(supervisor, now);
     listen_resume(supervisor); // if it had to pause

@@ -82,7 +82,7 @@ static void excuse_all(struct supervisor *supervisor, const struct standstill *s
         excuse_device(device, standstill);
     LIST_FOREACH(loader, &supervisor->prepared.list, link)
         excuse(&loader->process.signalled_ns, standstill);
-    LIST_FOREACH(session, &supervisor->sessions, link) {
+    TAILQ_FOREACH(session, &supervisor->sessions, link) {
         excuse(&session->opened_ns, standstill);
         excuse(&session->closing_since_ns, standstill);
     }

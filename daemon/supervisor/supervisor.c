@@ -17,7 +17,7 @@ static const struct state states[] = {
 static const struct state_table table = STATE_TABLE("supervisor", states);
 
 void supervisor_init(struct supervisor *supervisor, struct config *config) {
-    LIST_INIT(&supervisor->sessions);
+    TAILQ_INIT(&supervisor->sessions);
     LIST_INIT(&supervisor->users);
     LIST_INIT(&supervisor->feeds);
     LIST_INIT(&supervisor->kept_rings);

@@ -89,7 +89,7 @@ struct supervisor {
     uint32_t starts_left;              // processes that this turn may still start
     uint32_t pieces_left;              // of views, that this turn may still take
 
-    LIST_HEAD(, session) sessions;
+    TAILQ_HEAD(, session) sessions; // the oldest first, which also acts first
     LIST_HEAD(, user) users;
     LIST_HEAD(, served_feed) feeds;
     LIST_HEAD(, kept_ring) kept_rings; // of feeds that are gone

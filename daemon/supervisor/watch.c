@@ -19,7 +19,7 @@ void watch_tick(struct supervisor *supervisor, uint64_t now) {
     standstill_tick(supervisor, now);
     LIST_FOREACH(feed, &supervisor->feeds, link)
         feed_tick(feed, now);
-    LIST_FOREACH(session, &supervisor->sessions, link)
+    TAILQ_FOREACH(session, &supervisor->sessions, link)
         session_tick(session, now);
     LIST_FOREACH(device, &supervisor->devices, link)
         device_mark(device);

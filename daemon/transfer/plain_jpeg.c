@@ -56,10 +56,12 @@ static bool is_coded(const uint8_t *bytes) {
 
 // The coded pixels: up to the end, with no other markers than restarts.
 static bool is_scan(const struct walk *walk) {
-    const uint8_t *next = walk->next;
+    const uint8_t *next = walk->next, *marked = next; // up to `marked`, a marker was found together with others
     for (;;) {
-        while (walk->end - next > CODED_BYTES && is_coded(next))
+        while (next >= marked && walk->end - next > CODED_BYTES && is_coded(next))
             next += CODED_BYTES;
+        if (next >= marked)
+            marked = walk->end - next > CODED_BYTES ? next + CODED_BYTES : walk->end;
         next = memchr(next, 0xFF, (size_t)(walk->end - next));
         if (!next || walk->end - next < 2)
             return false;

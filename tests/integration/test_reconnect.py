@@ -374,6 +374,22 @@ def test_data_that_has_changed_meanwhile():
             assert drain(reader)["code"] == "ESTALE"
 
 
+def test_daemon_that_lacks_descriptors_for_a_while():
+    with serve() as feedd, consumer.Consumer(feedd, "numbers", 10, step=True, prefetch=1, **SHAPE) as reader:
+        reader.attached()
+        batches = [*reader.take(5), reader.next()]  # and nothing else has been granted
+        kill(feedd)
+        feedd.start()
+        harness.prlimit(feedd.process.pid, "nofile", feedd.descriptors() + 2)  # for a session, but not for a feed
+        reader.release(batches[-1])
+        reader.command("next", 20000)
+        harness.eventually(lambda: feedd.read_log().count("Too many open files") > 2, 10, "several attempts fail")
+        harness.prlimit(feedd.process.pid, "nofile", 1024)
+        batches.append(reader.expect("batch"))
+        right = expected.run_batches(SAMPLES, 10, epochs=3, shuffle=True, seed=17)
+        assert [batch["samples"] for batch in batches] == [batch["samples"] for batch in right[:7]]
+
+
 def test_daemon_that_hangs_for_a_while():
     with serve() as feedd:
         reader = consumer.Consumer(feedd, "numbers", 10, sleep_us=1000, **SHAPE)

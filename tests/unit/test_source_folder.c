@@ -136,10 +136,20 @@ static void test_nothing_stays_open(void **state) {
     unlink(path_in_folder(ROOT "/out"));
 }
 
-// Calls of openat2 so far, and the number of the one that finds no descriptor left (0: none does).
-static _Atomic uint32_t opened, lacking;
+// Calls that open or map a file so far, and the number of the one that fails for want of descriptors or memory (0: none
+// does).
+static _Atomic uint32_t called, lacking;
 
-// Replaces the C library's.
+// These two replace the C library's.
+void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    if (fd >= 0 && ++called == lacking) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    const long at = syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
+    return (void *)at; // NOLINT(performance-no-int-to-ptr)
+}
+
 long syscall(long number, ...) {
     static long (*real)(long, ...);
     long words[6];
@@ -148,7 +158,7 @@ long syscall(long number, ...) {
     for (int i = 0; i < 6; i++)
         words[i] = va_arg(list, long);
     va_end(list);
-    if (number == SYS_openat2 && ++opened == lacking) {
+    if (number == SYS_openat2 && ++called == lacking) {
         errno = EMFILE;
         return -1;
     }
@@ -157,8 +167,8 @@ long syscall(long number, ...) {
     return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
-// If descriptors run out, a dataset opens with all its samples and its usual fingerprint, or not at all.
-static void test_lack_of_descriptors(void **state) {
+// Then a dataset opens with all its samples and its usual fingerprint, or not at all.
+static void test_lack_of_descriptors_and_memory(void **state) {
     static const char list[] = "file\na/1\na/2\nb/1\nmissing\n";
     static const char *const keys[] = {
         "format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n",
@@ -172,17 +182,17 @@ static void test_lack_of_descriptors(void **state) {
         do {
             struct dataset *dataset = NULL;
             struct error error;
-            opened = 0;
+            called = 0;
             lacking = ++number;
             const int err = open_keys(keys[i], &dataset, &error);
-            if (err && err != -EMFILE)
+            if (err && !error_is_lack(err))
                 fail_msg("call %" PRIu32 ": %s", number, error.text);
             if (!err) {
                 assert_int_equal(dataset->layout->samples, whole->layout->samples);
                 assert_int_equal(dataset->layout->fingerprint, whole->layout->fingerprint);
                 dataset_unref(dataset);
             }
-        } while (lacking <= opened);
+        } while (lacking <= called);
         assert_true(number > 5);
         lacking = 0;
         dataset_unref(whole);
@@ -196,7 +206,7 @@ int main(void) {
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_extensions),
         cmocka_unit_test(test_nothing_stays_open),
-        cmocka_unit_test(test_lack_of_descriptors),
+        cmocka_unit_test(test_lack_of_descriptors_and_memory),
     };
     return cmocka_run_group_tests_name("source_folder", tests, make_tree, remove_folder);
 }

@@ -113,7 +113,26 @@ static int hash_edges(struct builder *builder, XXH3_state_t *state, const struct
     return err ? err : hash_edge(builder, state, file, direct, bytes, file->size - bytes);
 }
 
-// Paths and sizes are in the index, and hashed with it. A file that has changed is noticed when it is read.
+// What cannot be opened because of what it is now, or because it is gone; else something else is wrong, and may pass.
+static bool is_of_the_file(int code) {
+    switch (-code) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case EXDEV:
+    case EISDIR:
+    case ENXIO:
+    case ENAMETOOLONG:
+    case ESTALE: // its size
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Paths and sizes are in the index, and hashed with it. A file that has changed is found when it is read.
 static int hash_folder(struct builder *builder, XXH3_state_t *state) {
     const struct dataset *dataset = builder->dataset;
     uint64_t samples = dataset_stream_samples(dataset->layout, dataset->layout->streams);
@@ -121,15 +140,17 @@ static int hash_folder(struct builder *builder, XXH3_state_t *state) {
     struct index_extent extent;
     char path[PATH_MAX];
     for (uint64_t i = 0; i < looked_at; i++) {
-        if (folder_file_find(dataset, i * samples / looked_at, &extent, path))
-            return 0; // no field reads files
+        int err = folder_file_find(dataset, i * samples / looked_at, &extent, path);
+        if (err)
+            return err == -ENODATA ? 0 : builder_out_of_memory(builder); // no field reads files
         AUTO_CLOSE int fd = folder_file_open(dataset->fds[extent.file], path);
-        if (fd < 0 && error_is_lack(fd))
-            return builder_refuse_open(builder, fd, path);
-        if (fd < 0 || folder_file_check(fd, extent.bytes))
+        err = fd < 0 ? fd : folder_file_check(fd, extent.bytes);
+        if (err && !is_of_the_file(err))
+            return builder_refuse_open(builder, err, path);
+        if (err)
             continue;
         const struct source_file file = {fd, path, extent.bytes};
-        int err = hash_edges(builder, state, &file, NULL, 0);
+        err = hash_edges(builder, state, &file, NULL, 0);
         if (err)
             return err;
     }

@@ -111,30 +111,30 @@ int incomplete_write_notes(struct builder *builder, struct index_cache *cache) {
     return 0;
 }
 
-static bool read_list(struct incomplete_list *list, const struct index_cache *cache, uint32_t file_count) {
+static int read_list(struct incomplete_list *list, const struct index_cache *cache, uint32_t file_count) {
     const uint8_t *at = cache->notes, *end = at + cache->notes_bytes;
     struct notes notes;
     struct noted noted;
     if (cache->notes_bytes < sizeof notes)
-        return false;
+        return -EINVAL;
     memcpy(&notes, at, sizeof notes);
     at += sizeof notes;
     list->count = notes.count;
     for (uint64_t i = 0; i < notes.listed; i++) {
         char reason[REASON_BYTES];
         if (i == INCOMPLETE_LISTED || (size_t)(end - at) < sizeof noted)
-            return false;
+            return -EINVAL;
         memcpy(&noted, at, sizeof noted);
         if (noted.reason_bytes >= sizeof reason || (size_t)(end - at) < noted_bytes(noted.reason_bytes) ||
             noted.file >= file_count)
-            return false;
+            return -EINVAL;
         snprintf(reason, sizeof reason, "%.*s", (int)noted.reason_bytes,
                  (const char *)at + sizeof(struct noted));
         if (!list_sample(list, noted.sample, noted.file, reason))
-            return false;
+            return -ENOMEM;
         at += noted_bytes(noted.reason_bytes);
     }
-    return list->listed > 0 && list->count >= list->listed;
+    return list->listed > 0 && list->count >= list->listed ? 0 : -EINVAL;
 }
 
 int incomplete_read_notes(struct builder *builder, const struct index_cache *cache, uint32_t file_count) {
@@ -150,11 +150,13 @@ int incomplete_read_notes(struct builder *builder, const struct index_cache *cac
     struct incomplete_list *list = builder->dataset->incomplete = calloc(1, sizeof *list);
     if (!list)
         return builder_out_of_memory(builder);
-    return read_list(list, cache, file_count)
-               ? 0
-               : builder_refuse(builder, -EINVAL, NULL,
+    int err = read_list(list, cache, file_count);
+    if (err == -ENOMEM)
+        return builder_out_of_memory(builder);
+    return err ? builder_refuse(builder, err, NULL,
                                 "the kept index in %s is damaged; remove it, so that another is made",
-                                cache->folder);
+                                cache->folder)
+               : 0;
 }
 
 int incomplete_check(struct builder *builder, const struct source_file *files, uint64_t samples) {

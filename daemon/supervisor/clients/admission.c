@@ -86,7 +86,7 @@ bool admission_count_others(const struct session *session, Feedd__Others *others
     const struct session *client;
     const struct served_feed *feed;
     feedd__others__init(others);
-    LIST_FOREACH(client, &session->supervisor->sessions, link)
+    TAILQ_FOREACH(client, &session->supervisor->sessions, link)
         others->sessions += !admission_shows_user(session, client->peer.uid);
     LIST_FOREACH(feed, &session->supervisor->feeds, link) {
         if (admission_shows_user(session, feed->user))

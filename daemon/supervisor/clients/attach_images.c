@@ -48,8 +48,9 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
         return 0;
     // If the GPU cannot be used at all, opening the pool says so.
     by_loaders(request, "the GPU could not be opened");
-    if (device_get(supervisor, request->device, &device, error) < 0)
-        return 0;
+    int err = device_get(supervisor, request->device, &device, error);
+    if (err)
+        return error_is_lack(err) ? err : 0;
     device_keep(device);
     // Its process was started when no dataset wanted an engine, which it opens before it is confined. It is
     // replaced if nobody uses it: the next try finds the new one. Otherwise status says why loaders decode.

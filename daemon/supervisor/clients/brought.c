@@ -25,7 +25,7 @@ void brought_set_state(struct brought *brought, enum brought_state state) {
 
 void brought_mark_sessions(const struct brought *brought) {
     struct session *session;
-    LIST_FOREACH(session, &brought->supervisor->sessions, link)
+    TAILQ_FOREACH(session, &brought->supervisor->sessions, link)
         if (session->brought == brought)
             session_mark(session);
 }

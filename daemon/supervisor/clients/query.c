@@ -152,7 +152,7 @@ static void answer_clients(struct session *session, uint32_t start) {
     Feedd__Answer answer = FEEDD__ANSWER__INIT;
     struct page page = {.start = start, .most = PAGE_ROWS};
     const struct session *client;
-    LIST_FOREACH(client, &session->supervisor->sessions, link) {
+    TAILQ_FOREACH(client, &session->supervisor->sessions, link) {
         if (!admission_shows_user(session, client->peer.uid) || !page_takes(&page))
             continue;
         uint32_t row = page.count - 1;

@@ -196,7 +196,7 @@ struct session *session_open(struct supervisor *supervisor, int fd, const struct
     member_init(&session->member, NULL);
     session->member.process = (uint32_t)peer->pid;
     snprintf(session->name, sizeof session->name, "unnamed");
-    LIST_INSERT_HEAD(&supervisor->sessions, session, link);
+    TAILQ_INSERT_TAIL(&supervisor->sessions, session, link);
     supervisor->session_count++;
     return session;
 }
@@ -214,7 +214,7 @@ static void free_session(struct session *session) {
     tracing_end(session);
     mark_clear(&supervisor->marked_sessions, &session->mark);
     mark_clear(&supervisor->unsent_sessions, &session->unsent);
-    LIST_REMOVE(session, link);
+    TAILQ_REMOVE(&supervisor->sessions, session, link);
     supervisor->session_count--;
     user_put(session->user);
     poll_set_remove(&session->poll);

@@ -24,7 +24,7 @@ enum session_state {
 struct brought;
 
 struct session {
-    LIST_ENTRY(session) link; // of the supervisor
+    TAILQ_ENTRY(session) link; // of the supervisor
     struct mark mark;         // to be acted on
     struct mark unsent;       // has something to send
     struct mark over;         // to be freed
