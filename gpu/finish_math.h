@@ -6,8 +6,9 @@
 
 #include "shm/image_record.h"
 
-#define FINISH_PRECISION 22   // fractional bits of a weight
-#define FINISH_THREADS   256u // per block of the kernel, which makes IMAGE_RECORD_TILE x IMAGE_RECORD_TILE pixels
+#define FINISH_PRECISION 22 // fractional bits of a weight
+#define FINISH_THREADS                                                                                       \
+    256u // per block of the kernel, which makes IMAGE_RECORD_TILE x IMAGE_RECORD_TILE pixels
 
 struct finish_pixel {
     uint8_t value[4];
@@ -79,7 +80,8 @@ IMAGE_RECORD_FN struct finish_pixel finish_pixel_at(const struct finish_planes *
     pixel.value[3] = 0;
     if (!planes->has_colours)
         return pixel;
-    const uint32_t column = x >> planes->across, beside = finish_next(x, planes->across, planes->colour_width);
+    const uint32_t column = x >> planes->across,
+                   beside = finish_next(x, planes->across, planes->colour_width);
     const uint32_t row = (y >> planes->down) * planes->colour_width;
     const uint32_t other = finish_next(y, planes->down, planes->colour_height) * planes->colour_width;
     const struct finish_corners at = {row + column, row + beside, other + column, other + beside};
@@ -163,7 +165,8 @@ struct finish_weights {
 
 IMAGE_RECORD_FN double finish_weight_of(const struct finish_window *window,
                                         const struct finish_weights *weights, uint32_t i) {
-    return finish_filter(window->bicubic, ((double)i + weights->begin - weights->center + 0.5) * window->inverse);
+    return finish_filter(window->bicubic,
+                         ((double)i + weights->begin - weights->center + 0.5) * window->inverse);
 }
 
 IMAGE_RECORD_FN struct finish_weights finish_weights_of(const struct finish_window *window, uint32_t result) {

@@ -170,10 +170,10 @@ long syscall(long number, ...) {
 // Then a dataset opens with all its samples and its usual fingerprint, or not at all.
 static void test_lack_of_descriptors_and_memory(void **state) {
     static const char list[] = "file\na/1\na/2\nb/1\nmissing\n";
-    static const char *const keys[] = {
-        "format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n",
-        "format = folder\npath = " ROOT "\ncsv = list.csv\ncsv_file = file\nfield.file = bytes @ file\n"
-        "pad.file = 9\non_error = skip\n"};
+    static const char *const keys[] = {"format = folder\npath = " ROOT "\nfield.file = bytes\npad.file = 9\n",
+                                       "format = folder\npath = " ROOT
+                                       "\ncsv = list.csv\ncsv_file = file\nfield.file = bytes @ file\n"
+                                       "pad.file = 9\non_error = skip\n"};
     (void)state;
     write_file("list.csv", list, sizeof list - 1);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

@@ -25,9 +25,9 @@ struct brought;
 
 struct session {
     TAILQ_ENTRY(session) link; // of the supervisor
-    struct mark mark;         // to be acted on
-    struct mark unsent;       // has something to send
-    struct mark over;         // to be freed
+    struct mark mark;          // to be acted on
+    struct mark unsent;        // has something to send
+    struct mark over;          // to be freed
     struct supervisor *supervisor;
     struct user *user;
     struct feed_wait feed_wait;

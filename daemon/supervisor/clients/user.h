@@ -18,9 +18,9 @@ struct user {
     struct bucket questions; // one per query or command
     struct bucket new_feeds;
     TAILQ_HEAD(, feed_wait) waiting; // for a new feed, in the order in which they came
-    struct bucket pieces;    // of views that it brings
-    struct bucket log_lines; // about its sessions
-    uint64_t lines_left_out; // of the log, since the last one that was written
+    struct bucket pieces;            // of views that it brings
+    struct bucket log_lines;         // about its sessions
+    uint64_t lines_left_out;         // of the log, since the last one that was written
 };
 
 // The record of a user, created if necessary, with one more session. NULL: out of memory.
