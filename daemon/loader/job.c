@@ -1,12 +1,17 @@
 #include "daemon/loader/job.h"
 
 #include <string.h>
+#include <time.h>
 
+#include "base/error.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/loader/job_blocks.h"
 #include "daemon/loader/job_replace.h"
 #include "daemon/loader/job_report.h"
 #include "daemon/loader/job_stage.h"
+
+#define LACK_PAUSE_NS (50 * NS_PER_MS)
 
 static void find_samples(struct job_board *board, struct job *job) {
     const struct ring_claim *claim = &job->claim;
@@ -75,8 +80,16 @@ static bool submit_retries(struct job_board *board, struct reader *reader) {
     return true;
 }
 
+// It holds up other reads, too, which probably lack the same.
+static void pause_for_lack(struct job_board *board) {
+    if (board->lacks)
+        nanosleep(&(struct timespec){.tv_nsec = LACK_PAUSE_NS}, NULL);
+    board->lacks = false;
+}
+
 void job_submit(struct job_board *board, struct reader *reader) {
     struct job *job;
+    pause_for_lack(board);
     job_blocks_load(board);
     if (!submit_retries(board, reader))
         return;
@@ -98,10 +111,16 @@ void job_add_read(struct job_board *board, struct read_request *request) {
     board->retries_end = &request->next;
 }
 
+bool job_tries_again(struct job_board *board, struct read_request *request) {
+    const bool lacks = error_is_lack(request->result);
+    board->lacks |= lacks;
+    return ++request->attempts < (lacks ? JOB_ATTEMPTS_LACK : JOB_ATTEMPTS);
+}
+
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.
 static bool retry(struct job_board *board, struct job *job, struct read_request *request) {
     struct read_request *list = NULL, *next;
-    if (++request->attempts < JOB_ATTEMPTS) {
+    if (job_tries_again(board, request)) {
         job_add_read(board, request);
         return true;
     }

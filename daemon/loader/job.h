@@ -7,7 +7,13 @@
 // Claims a chunk and plans it. False: there is nothing to claim, or no idle job.
 bool job_start(struct job_board *board);
 
-#define JOB_ATTEMPTS 3u // per read, before on_error decides
+// Attempts per read, before on_error decides; more if it fails for want of what others may give back.
+#define JOB_ATTEMPTS      3u
+#define JOB_ATTEMPTS_LACK 40u
+
+// Whether to try a read that has failed once more: counts the attempt. If the machine lacks something, there is a pause
+// before the next attempts.
+bool job_tries_again(struct job_board *board, struct read_request *request);
 
 // Queues a read that is not among those of a pending job: one to be tried again, or one of a block.
 void job_add_read(struct job_board *board, struct read_request *request);

@@ -106,7 +106,7 @@ void job_blocks_load(struct job_board *board) {
 }
 
 void job_blocks_finish(struct job_board *board, struct read_request *request) {
-    if (request->result < 0 && ++request->attempts < JOB_ATTEMPTS)
+    if (request->result < 0 && job_tries_again(board, request))
         job_add_read(board, request);
     else
         block_cache_read(board->blocks, request, board->now_ns);

@@ -90,6 +90,7 @@ struct job_board {
     uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold; // failed samples without a line since
+    bool lacks;      // reads have failed for want of what others may give back
 };
 
 // With one job; the others are made when they are wanted, as many as keep `queue_depth` reads in flight.

@@ -3,12 +3,13 @@
 import fcntl
 import os
 import socket
+import threading
 import time
 
 import consumer
 import expected
 import harness
-from test_folder import FIELDS, ROOM, add, check, content_of, fails, some, write
+from test_folder import FIELDS, READERS, ROOM, add, check, content_of, fails, some, write
 
 
 def note(instance):
@@ -190,3 +191,21 @@ def test_a_kept_index_of_a_listed_folder():
         assert "made in" in note(feedd) and "read in" in note(feedd)
         feedd.start()
         check(feedd, {"y": [b"\1", b"\2"], "file": [b"two\0", b"two\0"]}, batch_size=2)
+
+
+def test_a_loader_that_lacks_descriptors_for_a_while():
+    """No sample is bad because of that."""
+    for reader in READERS:
+        with harness.Instance(io=reader, loaders=1, ring="16K") as feedd:
+            content = add(feedd, some(150))
+            feedd.start()
+            with consumer.Consumer(feedd, "pictures", 7, step=True, epochs=1) as held:
+                held.attached()
+                batches = held.take(1)
+                loader = feedd.only_loader()
+                harness.prlimit(loader, "nofile", 3)
+                again = threading.Timer(0.7, harness.prlimit, (loader, "nofile", 256))
+                again.start()
+                batches += held.take(len(content["label"]) // 7 - 1 + bool(len(content["label"]) % 7))
+                again.join()
+            expected.check_run(content, batches, 7)

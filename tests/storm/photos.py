@@ -37,7 +37,7 @@ def without_crashes(log):
     """The lines that do not say what must happen: that a loader of such an image has crashed."""
     datasets, left = {}, []
     for line in log:
-        if " serves " in line:
+        if re.search(r"version \S+ serves ", line):
             datasets = {}
         if made := re.search(r"feed (\d+)(?: \S+)?: dataset (\S+),", line):
             datasets[made[1]] = made[2]

@@ -5,10 +5,10 @@
 // A page of a list costs up to a few tens of microseconds, so this is a few percent of a processor.
 #define QUESTIONS_PER_S   1000u
 #define QUESTIONS_AT_ONCE 500u
-// All feeds of a user fit, which come back at once when the daemon is restarted. A job that attaches and leaves in a
-// loop does not keep the processors busy with starting loaders.
+// Job arrays that start together fit; a job that attaches and leaves in a loop does not keep the processors busy with
+// starting loaders.
 #define FEEDS_PER_S   4u
-#define FEEDS_AT_ONCE 64u
+#define FEEDS_AT_ONCE 32u
 // 64 KB each: 64 MB/s, for a tenth of a processor at most. Those of a quarter of a second come at once, after a tick.
 #define PIECES_PER_S   1000u
 #define PIECES_AT_ONCE 250u
