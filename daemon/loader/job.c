@@ -11,7 +11,9 @@
 #include "daemon/loader/job_report.h"
 #include "daemon/loader/job_stage.h"
 
-#define LACK_PAUSE_NS (50 * NS_PER_MS)
+#define LACK_PAUSE_NS (50 * NS_PER_MS) // also from one pause to the next
+#define LACK_MOST_NS  (2 * NS_PER_S)
+#define LACK_OVER_NS  (1 * NS_PER_S) // without any
 
 static void find_samples(struct job_board *board, struct job *job) {
     const struct ring_claim *claim = &job->claim;
@@ -82,9 +84,11 @@ static bool submit_retries(struct job_board *board, struct reader *reader) {
 
 // It holds up other reads, too, which probably lack the same.
 static void pause_for_lack(struct job_board *board) {
-    if (board->lacks)
+    if (board->lack.pauses && monotonic_ns() >= board->lack.paused_ns + LACK_PAUSE_NS) {
         nanosleep(&(struct timespec){.tv_nsec = LACK_PAUSE_NS}, NULL);
-    board->lacks = false;
+        board->lack.paused_ns = monotonic_ns();
+    }
+    board->lack.pauses = false;
 }
 
 void job_submit(struct job_board *board, struct reader *reader) {
@@ -112,9 +116,15 @@ void job_add_read(struct job_board *board, struct read_request *request) {
 }
 
 bool job_tries_again(struct job_board *board, struct read_request *request) {
-    const bool lacks = error_is_lack(request->result);
-    board->lacks |= lacks;
-    return ++request->attempts < (lacks ? JOB_ATTEMPTS_LACK : JOB_ATTEMPTS);
+    // -EAGAIN: somebody has a lease on the file.
+    if (!error_is_lack(request->result) && request->result != -EAGAIN)
+        return ++request->attempts < JOB_ATTEMPTS;
+    const uint64_t now = monotonic_ns();
+    if (now > board->lack.seen_ns + LACK_OVER_NS)
+        board->lack.since_ns = now;
+    board->lack.seen_ns = now;
+    board->lack.pauses = true;
+    return now < board->lack.since_ns + LACK_MOST_NS;
 }
 
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.

@@ -7,12 +7,10 @@
 // Claims a chunk and plans it. False: there is nothing to claim, or no idle job.
 bool job_start(struct job_board *board);
 
-// Attempts per read, before on_error decides; more if it fails for want of what others may give back.
-#define JOB_ATTEMPTS      3u
-#define JOB_ATTEMPTS_LACK 40u
+#define JOB_ATTEMPTS 3u // per read, before on_error decides
 
-// Whether to try a read that has failed once more: counts the attempt. If the machine lacks something, there is a pause
-// before the next attempts.
+// Whether to try a read that has failed once more: counts the attempt. Reads that fail for want of what others may give
+// back are tried for two seconds, with pauses.
 bool job_tries_again(struct job_board *board, struct read_request *request);
 
 // Queues a read that is not among those of a pending job: one to be tried again, or one of a block.

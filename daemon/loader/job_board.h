@@ -90,7 +90,12 @@ struct job_board {
     uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold; // failed samples without a line since
-    bool lacks;      // reads have failed for want of what others may give back
+    struct {
+        uint64_t since_ns,
+            seen_ns;        // when reads began to fail for want of what others may give back, and last did
+        uint64_t paused_ns; // when the last pause for that has ended
+        bool pauses;        // before the next attempts
+    } lack;
 };
 
 // With one job; the others are made when they are wanted, as many as keep `queue_depth` reads in flight.

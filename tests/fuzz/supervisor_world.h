@@ -268,7 +268,7 @@ static inline void world_settle(void) {
     world_wait(1000 * NS_PER_S); // what the last feed left is given back
     FUZZ_CHECK(LIST_EMPTY(&supervisor->kept_rings) && TAILQ_EMPTY(&supervisor->brought));
     users_forget(supervisor, UINT64_MAX);
-    FUZZ_CHECK(LIST_EMPTY(&supervisor->sessions) && !supervisor->session_count);
+    FUZZ_CHECK(TAILQ_EMPTY(&supervisor->sessions) && !supervisor->session_count);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->feeds) && !supervisor->feed_count);
     FUZZ_CHECK(LIST_EMPTY(&supervisor->devices) && LIST_EMPTY(&supervisor->users));
     FUZZ_CHECK(!supervisor->reload && !supervisor->reload_wanted && !world.pending_count);

@@ -152,7 +152,7 @@ void daemon_stop(void) {
     sim_trace("daemon: stops");
     supervisor_set_state(supervisor, SUPERVISOR_STOPPING);
     supervisor->stop_deadline_ns = sim.now_ns + supervisor->config->stop_timeout_s * NS_PER_S;
-    LIST_FOREACH(session, &supervisor->sessions, link)
+    TAILQ_FOREACH(session, &supervisor->sessions, link)
         session_fail(session, -ESHUTDOWN, "feedd is stopping");
     LIST_FOREACH(feed, &supervisor->feeds, link)
         served_feed_close(feed);
@@ -224,7 +224,7 @@ static void stop_if_due(void) {
     if (supervisor->state == SUPERVISOR_DRAINING && !is_in_use())
         daemon_stop();
     if (supervisor->state == SUPERVISOR_STOPPING && LIST_EMPTY(&supervisor->feeds) &&
-        LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
+        TAILQ_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->devices) &&
         LIST_EMPTY(&supervisor->prepared.list) && !supervisor->prepared.ring && !supervisor->reload)
         end(sim_below(1000 * NS_PER_MS));
 }
@@ -326,7 +326,7 @@ static bool is_settled(void) {
         daemon_describe();
         sim_violated("something is left when all clients have gone");
     }
-    return daemon_.up && LIST_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->feeds) &&
+    return daemon_.up && TAILQ_EMPTY(&supervisor->sessions) && LIST_EMPTY(&supervisor->feeds) &&
            LIST_EMPTY(&supervisor->devices) && TAILQ_EMPTY(&supervisor->brought) && !supervisor->reload &&
            !supervisor->reload_wanted && !supervisor->prepared.ring && threads_idle() && loaders_gone() &&
            LIST_EMPTY(&transfers);

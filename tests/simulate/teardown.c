@@ -18,7 +18,7 @@
 #include "tests/simulate/network.h"
 
 static void end_session(struct session *session) {
-    LIST_REMOVE(session, link);
+    TAILQ_REMOVE(&session->supervisor->sessions, session, link);
     if (session->fd >= 0) {
         network_closed(session->fd);
         close_fd(&session->fd);
@@ -103,7 +103,7 @@ void teardown(struct supervisor *supervisor) {
     while ((loader = LIST_FIRST(&supervisor->prepared.list)))
         end_prepared(loader);
     prepared_ring_free(supervisor);
-    while ((session = LIST_FIRST(&supervisor->sessions)))
+    while ((session = TAILQ_FIRST(&supervisor->sessions)))
         end_session(session);
     while ((feed = LIST_FIRST(&supervisor->feeds)))
         end_feed(feed);

@@ -115,7 +115,7 @@ static inline void world_check(const struct supervisor *supervisor) {
     const struct served_feed *feed;
     uint32_t sessions = 0, feeds = 0;
     uint64_t bytes = 0;
-    LIST_FOREACH(session, &supervisor->sessions, link)
+    TAILQ_FOREACH(session, &supervisor->sessions, link)
         sessions++;
     LIST_FOREACH(feed, &supervisor->feeds, link) {
         check_feed(feed);
