@@ -29,8 +29,8 @@ struct error {
     })
 void error_write(struct error *error, int code, const char *text, ...) PRINTF_LIKE(3, 4);
 
-// Whether `code` means that a shared resource ran out: memory, descriptors or space. More may be free later, so it says
-// nothing about the thing that was asked for.
+// Whether `code` means that memory, descriptors or space ran out. More may be free later, so it says nothing about the
+// thing that was asked for.
 static inline bool error_is_lack(int code) {
     return code == -ENOSPC || code == -ENOMEM || code == -EMFILE || code == -ENFILE;
 }

@@ -30,9 +30,9 @@ struct axis {
 
 struct shared {
     image_record record;
-    axis axes[2];          // across and down
-    uchar4 source[PIXELS]; // row by row
-    uchar4 line[LINES * TILE]; // resized: a row of TILE for each line, or with `columns first` of LINES for each row
+    axis axes[2];              // across and down
+    uchar4 source[PIXELS];     // row by row
+    uchar4 line[LINES * TILE]; // resized: TILE pixels per line, or with `columns first` LINES pixels per row
 };
 
 static_assert(PIXELS >= IMAGE_RECORD_SPAN, "a line fits");

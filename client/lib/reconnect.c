@@ -72,8 +72,8 @@ static bool worth_another_try(int err) {
     case -EBUSY:
         return true;
     default:
-        return error_is_lack(
-            err); // the memory and the descriptors of the lost daemon may not all be free yet
+        // The memory and the descriptors of the lost daemon may not all be free yet.
+        return error_is_lack(err);
     }
 }
 

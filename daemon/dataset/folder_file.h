@@ -92,7 +92,7 @@ int folder_files_open(const struct folder_files *files, int first_fd, uint32_t n
 const char *folder_file_reason(int code);
 
 // For the daemon, which does not map the index: the extent and path of an existing sample. The path may be empty.
-// -ENODATA: no field reads files.
+// -ENODATA: no field reads files. Other errors: the index could not be mapped.
 int folder_file_find(const struct dataset *dataset, uint64_t number, struct index_extent *extent,
                      char path[PATH_MAX]);
 

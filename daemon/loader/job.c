@@ -124,7 +124,7 @@ bool job_tries_again(struct job_board *board, struct read_request *request) {
         board->lack.since_ns = now;
     board->lack.seen_ns = now;
     board->lack.pauses = true;
-    return now < board->lack.since_ns + LACK_MOST_NS;
+    return now < board->lack.since_ns + LACK_MOST_NS || ++request->attempts < JOB_ATTEMPTS;
 }
 
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.

@@ -9,8 +9,8 @@ bool job_start(struct job_board *board);
 
 #define JOB_ATTEMPTS 3u // per read, before on_error decides
 
-// Whether to try a read that has failed once more: counts the attempt. Reads that fail for want of what others may give
-// back are tried for two seconds, with pauses.
+// Whether to try a read that has failed once more: counts the attempt. The attempts of reads that fail for want of what
+// others may give back count only once that has lasted for two seconds; there are pauses between them.
 bool job_tries_again(struct job_board *board, struct read_request *request);
 
 // Queues a read that is not among those of a pending job: one to be tried again, or one of a block.

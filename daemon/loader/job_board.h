@@ -91,8 +91,8 @@ struct job_board {
     uint32_t told;
     uint64_t untold; // failed samples without a line since
     struct {
-        uint64_t since_ns,
-            seen_ns;        // when reads began to fail for want of what others may give back, and last did
+        uint64_t since_ns;  // when reads began to fail for want of what others may give back
+        uint64_t seen_ns;   // when one last did
         uint64_t paused_ns; // when the last pause for that has ended
         bool pauses;        // before the next attempts
     } lack;

@@ -56,8 +56,8 @@ static bool is_coded(const uint8_t *bytes) {
 
 // The coded pixels: up to the end, with no other markers than restarts.
 static bool is_scan(const struct walk *walk) {
-    const uint8_t *next = walk->next,
-                  *marked = next; // up to `marked`, a marker was found together with others
+    const uint8_t *next = walk->next;
+    const uint8_t *marked = next; // the bytes before it were checked together, and have a marker
     for (;;) {
         while (next >= marked && walk->end - next > CODED_BYTES && is_coded(next))
             next += CODED_BYTES;

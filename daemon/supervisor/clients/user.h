@@ -38,7 +38,7 @@ bool user_may_ask(struct user *user, uint64_t now);
 // Whether a feed may be made for this session of the user now. A feed costs an allocation, and a process per loader. If
 // not, the session waits and asks again; sessions that come later are served after it.
 bool user_may_make_feed(struct user *user, struct feed_wait *wait, uint64_t now);
-// Ends the wait of a session, if it waits.
+// Ends the wait of a session, if it waits: it loses its place.
 void user_stop_waiting(struct user *user, struct feed_wait *wait);
 
 // Whether another piece of a view may be taken from this user now: one costs up to a tenth of a millisecond.
