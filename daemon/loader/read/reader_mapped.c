@@ -19,7 +19,9 @@
 
 #define BLOCK_BYTES 512u // copied per call, while as many are fetched
 #define AHEAD_BYTES 4096u
-#define LARGE_BYTES (32u << 10)
+// From here on, a piece is copied in one call: the processor fetches it by itself, except for what it begins with.
+#define LARGE_BYTES 4096u
+#define BEGIN_BYTES 256u
 
 // A file's size as seen in check number `checked`.
 struct size_seen {
@@ -162,8 +164,9 @@ static inline void copy_piece(struct mapped_reader *self, const struct read_requ
     } else if (piece->iov_len < LARGE_BYTES) {
         copy_blocks(self, piece->iov_base, from, piece->iov_len);
     } else {
-        copy_bytes(piece->iov_base, from, piece->iov_len);
         self->fetch = (struct fetch_cursor){.request = request->next};
+        fetch_ahead(self, BEGIN_BYTES);
+        copy_bytes(piece->iov_base, from, piece->iov_len);
     }
 }
 
