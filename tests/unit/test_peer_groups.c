@@ -12,7 +12,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
-#include "daemon/supervisor/clients/peer_groups.h"
+#include "daemon/supervisor/clients/admission.h"
 
 static void they_are_those_of_the_process(void **state) {
     (void)state;
@@ -108,6 +108,29 @@ static void a_lack_of_memory_passes(void **state) {
     has_many = false;
 }
 
+// A client that waits for the daemon tries again after -ENOMEM, and not after -EACCES.
+static void a_lack_of_memory_is_no_refusal(void **state) {
+    id_t allowed[] = {9};
+    struct dataset_config of = {.name = (char *)"numbers", .groups = {allowed, 1}};
+    struct config configuration = {.datasets = &of, .dataset_count = 1};
+    struct dataset served = {0}, *datasets[] = {&served};
+    struct supervisor supervisor = {.config = &configuration, .datasets = datasets, .dataset_count = 1};
+    struct session session = {.supervisor = &supervisor, .peer = {.uid = 5, .gid = 6}, .fd = -1};
+    const struct dataset *found = NULL;
+    struct error error = {0};
+    (void)state;
+    has_many = true;
+    failing_malloc = 1;
+    assert_int_equal(admission_find(&session, "numbers", &found, &error), -ENOMEM);
+    assert_non_null(strstr(error.text, "your groups cannot be read"));
+    assert_int_equal(admission_find(&session, "numbers", &found, &error), 0);
+    assert_ptr_equal(found, &served);
+    allowed[0] = 10;
+    assert_int_equal(admission_find(&session, "numbers", &found, &error), -EACCES);
+    peer_groups_free(&session.groups);
+    has_many = false;
+}
+
 // Only the primary group counts then, which SO_PEERCRED reports.
 static void no_socket_has_none(void **state) {
     (void)state;
@@ -124,6 +147,7 @@ int main(void) {
         cmocka_unit_test(they_are_those_of_the_process),
         cmocka_unit_test(as_many_as_there_are),
         cmocka_unit_test(a_lack_of_memory_passes),
+        cmocka_unit_test(a_lack_of_memory_is_no_refusal),
         cmocka_unit_test(no_socket_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
