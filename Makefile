@@ -243,6 +243,8 @@ $(BUILD)/tests/fake_nvjpeg.so: $(BUILD)/obj/tests/unit/fake_nvjpeg.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared -o $@ $^
 
+$(BUILD)/tests/test_peer_groups: LINK += -Wl,--wrap=malloc,--wrap=getsockopt
+
 $(BUILD)/tests/test_nvjpeg: | $(BUILD)/tests/fake_nvjpeg.so
 
 $(BUILD)/bench/%.so: $(BUILD)/obj/bench/%.o

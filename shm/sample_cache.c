@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL // so that libfeed's users need not link libxxhash
 #include <xxhash.h>
 
+#include "base/read_at.h"
 #include "base/scope.h"
 #include "base/sizes.h"
 
@@ -89,12 +90,14 @@ int sample_cache_create(const struct sample_cache_plan *plan, int *fd, struct er
     return 0;
 }
 
-bool sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
-                            const struct sample_cache_key *key) {
+int sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
+                           const struct sample_cache_key *key) {
     struct sample_cache_head found = {0};
-    return pread(file_fd, &found, sizeof found, 0) == sizeof found && found.magic == MAGIC &&
-           found.key.low == key->low && found.key.high == key->high && found.entries == plan->entries &&
-           found.bytes == plan->file_bytes;
+    const ssize_t got = read_at(file_fd, &found, sizeof found, 0);
+    if (error_is_lack((int)got) || got == -EAGAIN)
+        return (int)got;
+    return got == sizeof found && found.magic == MAGIC && found.key.low == key->low &&
+           found.key.high == key->high && found.entries == plan->entries && found.bytes == plan->file_bytes;
 }
 
 int sample_cache_write_head(int file_fd, const struct sample_cache_plan *plan,

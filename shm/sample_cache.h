@@ -57,9 +57,10 @@ int sample_cache_create(const struct sample_cache_plan *plan, int *fd, struct er
 
 // ---- The file on disk: by the daemon, in a thread, before loaders have it ---------------------------------------
 
-// Whether the file's head says that it is of this key and plan. Not an error: it is of something else, or damaged.
-bool sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
-                            const struct sample_cache_key *key);
+// 1: the file's head says that it is of this key and plan; 0: it is of something else, or damaged. Negative errno: the
+// machine lacks what it takes to read it now, so nobody knows.
+int sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
+                           const struct sample_cache_key *key);
 
 // Writes the head of a file that is empty otherwise. Negative errno.
 int sample_cache_write_head(int file_fd, const struct sample_cache_plan *plan,

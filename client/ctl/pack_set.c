@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/dtype.h"
+#include "base/read_at.h"
 #include "base/sizes.h"
 #include "client/ctl/text.h"
 
@@ -126,12 +127,14 @@ static int highest(const struct pack_set *set, int64_t *number, struct error *er
         close_fd(&fd);
         return err;
     }
+    errno = 0;
     while ((entry = readdir(folder))) {
         int64_t found = number_of(set, entry->d_name);
         *number = found > *number ? found : *number;
     }
+    int err = errno ? error_set(error, -errno, "cannot read the folder %s: %m", set->folder_path) : 0;
     closedir(folder);
-    return 0;
+    return err;
 }
 
 int pack_set_clear(struct pack_set *set, struct error *error) {
@@ -184,9 +187,10 @@ static int read_manifest(const struct pack_set *set, json_t **json, struct error
     AUTO_FREE char *text = malloc(MANIFEST_BYTES);
     if (!text)
         return error_set(error, -ENOMEM, "out of memory");
-    ssize_t got = pread(set->manifest, text, MANIFEST_BYTES, 0);
+    ssize_t got = read_at(set->manifest, text, MANIFEST_BYTES, 0);
     if (got < 0)
-        return error_set(error, -errno, "cannot read %s/%s" MANIFEST ": %m", set->folder_path, set->name);
+        return error_set(error, (int)got, "cannot read %s/%s" MANIFEST ": %s", set->folder_path, set->name,
+                         strerror((int)-got));
     *json = json_loadb(text, (size_t)got, 0, NULL);
     int err = *json || !got ? 0 : highest(set, &number, error);
     if (err || number < 0)
@@ -270,7 +274,10 @@ static int find_shard(struct pack_set *set, struct error *error) {
         return 0;
     if (fd < 0 || fstat(fd, &status) != 0)
         return error_set(error, -errno, "cannot open %s/%s: %m", set->folder_path, name);
-    ssize_t got = S_ISREG(status.st_mode) ? pread(fd, &header, sizeof header, 0) : 0;
+    ssize_t got = S_ISREG(status.st_mode) ? read_at(fd, &header, sizeof header, 0) : 0;
+    if (got < 0)
+        return error_set(error, (int)got, "cannot read %s/%s: %s", set->folder_path, name,
+                         strerror((int)-got));
     bool good = got == (ssize_t)sizeof header && packed_check(&header, (uint64_t)status.st_size, &why) == 0;
     if (!good || header.set != set->id || header.number != set->shards ||
         header.first_position != set->position)

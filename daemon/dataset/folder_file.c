@@ -12,6 +12,8 @@
 #define NO_LINK (RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 #define RESOLVE (RESOLVE_BENEATH | NO_LINK)
 
+#define OPEN_ATTEMPTS 32
+
 const struct open_how folder_file_how = {.flags = FLAGS | O_CLOEXEC, .resolve = RESOLVE};
 const struct open_how folder_file_how_direct = {.flags = FLAGS, .resolve = NO_LINK};
 
@@ -53,9 +55,16 @@ const struct folder_files *folder_set_search(const struct folder_set *set, uint3
     return &set->of[low];
 }
 
-int folder_file_open(int folder, const char *path) {
-    int fd = (int)syscall(SYS_openat2, folder, path, &folder_file_how, sizeof folder_file_how);
+int folder_openat2(int folder, const char *path, const struct open_how *how) {
+    int fd, attempts = 0;
+    do
+        fd = (int)syscall(SYS_openat2, folder, path, how, sizeof *how);
+    while (fd < 0 && errno == EAGAIN && ++attempts < OPEN_ATTEMPTS);
     return fd < 0 ? -errno : fd;
+}
+
+int folder_file_open(int folder, const char *path) {
+    return folder_openat2(folder, path, &folder_file_how);
 }
 
 // Not by the C library, which makes fstat a call with a path: a confined loader may not use that.

@@ -1,5 +1,8 @@
 // Kept indices whose hashes are right and whose contents are not: loaders never see them.
 #include <dirent.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "daemon/source/build/builder_index.h"
@@ -137,12 +140,46 @@ static void wrong_counts_are_not_used(void **state) {
     }
 }
 
+static int lacking; // what kept indices cannot be opened for; 0: they can
+
+// This replaces the C library's.
+int openat(int directory, const char *path, int flags, ...) {
+    va_list list;
+    va_start(list, flags);
+    const int mode = flags & O_CREAT ? va_arg(list, int) : 0;
+    va_end(list);
+    if (!lacking || !strstr(path, ".index"))
+        return (int)syscall(SYS_openat, directory, path, flags, mode);
+    errno = lacking;
+    return -1;
+}
+
+// It is read the next time; a builder that makes no index leaves it to another one.
+static void a_lack_of_descriptors_is_no_lack_of_an_index(void **state) {
+    (void)state;
+    const struct source_index known = {.known_only = true};
+    struct dataset *dataset = NULL;
+    struct config *config;
+    struct error error;
+    open_with("read in");
+    lacking = EMFILE;
+    expect_refusal(KEYS, -EMFILE, "raise LimitNOFILE");
+    lacking = ENFILE;
+    expect_refusal(KEYS, -ENFILE, "/kept: the file cannot be opened");
+    assert_int_equal(load_text("[dataset test]\n" KEYS, &config, &error), 0);
+    assert_int_equal(source_open_indexed(&config->datasets[0], &known, &dataset, &error), -EINPROGRESS);
+    config_free(config);
+    lacking = 0;
+    open_with("read in");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hashes_are_made_right_here),
         cmocka_unit_test(extents_beyond_the_files_are_not_used),
         cmocka_unit_test(extents_of_other_files_are_not_used),
         cmocka_unit_test(wrong_counts_are_not_used),
+        cmocka_unit_test(a_lack_of_descriptors_is_no_lack_of_an_index),
     };
     return cmocka_run_group_tests(tests, keep, remove_folder);
 }

@@ -75,8 +75,8 @@ static void a_file_outlives_the_memory(void **state) {
     const uint64_t used = sample_cache_used(&plan, cache.head);
     sample_cache_close(&cache);
     make_memory();
-    assert_true(sample_cache_head_fits(file, &plan, &key));
-    assert_false(sample_cache_head_fits(file, &plan, &(struct sample_cache_key){3, 5}));
+    assert_int_equal(sample_cache_head_fits(file, &plan, &key), 1);
+    assert_int_equal(sample_cache_head_fits(file, &plan, &(struct sample_cache_key){3, 5}), 0);
     assert_int_equal(sample_cache_continue(&plan, memory, file, &error), 0);
     cache = opened();
     assert_int_equal(sample_cache_used(&plan, cache.head), used);

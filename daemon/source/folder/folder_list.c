@@ -241,6 +241,15 @@ static const char *wanted_instead(int err) {
     }
 }
 
+static int refuse_for_now(const struct list *list, uint64_t line, const char *name) {
+    return builder_refuse(
+        list->builder, -EAGAIN, list->file->path,
+        "line %" PRIu64
+        ": found \"%.120s\", wanted a path without \"..\", which cannot be followed now because"
+        " other programs keep renaming files",
+        line, name);
+}
+
 static int add_samples(struct list *list) {
     for (uint64_t row = 0; row < list->count; row++) {
         const struct found *found = &list->found[row];
@@ -250,6 +259,8 @@ static int add_samples(struct list *list) {
         snprintf(name, sizeof name, "%.*s", (int)min_u64(cell->bytes, sizeof name - 1), cell->text);
         if (error_is_lack(found->err))
             return builder_refuse_open(list->builder, found->err, name);
+        if (found->err == -EAGAIN)
+            return refuse_for_now(list, found->line, name);
         if (found->err) {
             int err =
                 spoil_row(list, found->err, found->line, cell->text, cell->bytes, wanted_instead(found->err));

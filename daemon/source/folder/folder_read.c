@@ -246,10 +246,10 @@ int folder_read(const struct folder_tree *tree, struct tree_folder *folder, stru
     reading->found = found;
     reading->error = error;
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = folder_file_how.resolve};
-    AUTO_CLOSE int fd = (int)syscall(SYS_openat2, tree->roots->roots[folder->root].fd,
-                                     *folder->real ? folder->real : ".", &how, sizeof how);
+    AUTO_CLOSE int fd =
+        folder_openat2(tree->roots->roots[folder->root].fd, *folder->real ? folder->real : ".", &how);
     if (fd < 0 || fstat(fd, &folder->status) < 0)
-        return refuse_folder(reading, errno);
+        return refuse_folder(reading, fd < 0 ? -fd : errno);
     reading->fd = fd;
     int err = take_all(reading);
     if (!err && folder->file_count)

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/access.h"
@@ -93,9 +92,9 @@ static int follow(const struct folder_roots *roots, int folder, const char *name
 int folder_roots_find(const struct folder_roots *roots, int folder, const char *name,
                       struct folder_place *place) {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = folder_file_how.resolve};
-    AUTO_CLOSE int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    AUTO_CLOSE int fd = folder_openat2(folder, name, &how);
     place->linked = false;
     if (fd < 0)
-        return errno == ELOOP || errno == EXDEV ? follow(roots, folder, name, place) : -errno;
+        return fd == -ELOOP || fd == -EXDEV ? follow(roots, folder, name, place) : fd;
     return fstat(fd, &place->status) < 0 ? -errno : 0;
 }

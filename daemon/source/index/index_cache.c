@@ -126,6 +126,7 @@ static bool write_all(int fd, const void *memory, size_t bytes) {
 
 // ---- Loading -----------------------------------------------------------------------------------------------
 
+// A descriptor, or negative errno.
 static int open_kept(const struct index_cache *cache, uint64_t *bytes) {
     char name[NAME_TEXT];
     struct stat status = {0};
@@ -133,13 +134,14 @@ static int open_kept(const struct index_cache *cache, uint64_t *bytes) {
     name_file(cache, "index", name);
     int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return -1;
+        return -errno;
     bool ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                 !(status.st_mode & (S_IWGRP | S_IWOTH)) && (status.st_uid == geteuid() || status.st_uid == 0);
     *bytes = (uint64_t)status.st_size;
-    if (!ours)
-        close_fd(&fd);
-    return fd;
+    if (ours)
+        return fd;
+    close(fd);
+    return -EPERM;
 }
 
 static bool read_head(const struct index_cache *cache, int fd, uint64_t bytes, uint64_t *counts,
@@ -220,7 +222,10 @@ static int load(struct index_cache *cache, const struct index_field *fields, uin
     struct dataset *dataset = cache->builder->dataset;
     struct head head;
     uint64_t bytes = 0, samples = 0;
-    AUTO_CLOSE int fd = cache->folder ? open_kept(cache, &bytes) : -1;
+    AUTO_CLOSE int fd = cache->folder ? open_kept(cache, &bytes) : -ENOENT;
+    // The index may be there, and takes long to make. A builder that makes none leaves it to one that does.
+    if (error_is_lack(fd) && !cache->builder->known_index_only)
+        return builder_refuse_open(cache->builder, fd, cache->folder);
     if (fd < 0 || !read_head(cache, fd, bytes, counts, file_count, &head))
         return 0;
     for (uint32_t i = 0; i < file_count; i++)

@@ -1,5 +1,7 @@
 #include "daemon/supervisor/clients/admission.h"
 
+#include <string.h>
+
 #include "base/names.h"
 #include "daemon/supervisor/datasets.h"
 #include "daemon/supervisor/feeds/served_feed.h"
@@ -49,22 +51,33 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
                      wanted);
 }
 
+static int refuse_use(const struct session *session, const struct dataset_config *of, struct error *error) {
+    if (session->groups.lack)
+        return error_set(
+            error, session->groups.lack,
+            "whether you may use dataset %s is not known now, because your groups cannot be read:"
+            " %s",
+            of->name, strerror(-session->groups.lack));
+    if (of->mix)
+        return error_set(error, -EACCES,
+                         "you may not use mix %s: ask the administrator to add you to allow_users or"
+                         " allow_groups of all of its sources",
+                         of->name);
+    return error_set(error, -EACCES,
+                     "you may not use dataset %s: ask the administrator to add you to allow_users or"
+                     " allow_groups of [dataset %s]",
+                     of->name, of->name);
+}
+
 int admission_find(struct session *session, const char *name, const struct dataset **dataset,
                    struct error *error) {
     struct supervisor *supervisor = session->supervisor;
     size_t i;
     if (!datasets_find(supervisor, name, &i))
         return refuse_unknown(session, name, error);
-    if (!may_use(session, i) && supervisor->config->datasets[i].mix)
-        return error_set(error, -EACCES,
-                         "you may not use mix %s: ask the administrator to add you to allow_users or"
-                         " allow_groups of all of its sources",
-                         name);
+    session->groups.lack = 0; // it may be of another dataset
     if (!may_use(session, i))
-        return error_set(error, -EACCES,
-                         "you may not use dataset %s: ask the administrator to add you to allow_users or"
-                         " allow_groups of [dataset %s]",
-                         name, name);
+        return refuse_use(session, &supervisor->config->datasets[i], error);
     *dataset = supervisor->datasets[i];
     if (*dataset)
         return 0;

@@ -8,12 +8,13 @@
 
 struct peer_groups {
     bool known;
+    int lack;   // negative errno, if memory ran out when they were last to be read; else 0
     gid_t *ids; // besides the primary group, which SO_PEERCRED reports
     size_t count;
 };
 
-// Reads them on first use. If the kernel does not say (before Linux 4.13, or out of memory), there are none: a client
-// is then let in by its user or primary group, or not at all.
+// Reads them on first use. If the kernel does not say (before Linux 4.13), there are none: a client is then let in by
+// its user or primary group, or not at all. If memory ran out, there are none for now, and the next use reads them.
 void peer_groups_read(struct peer_groups *groups, int socket);
 void peer_groups_free(struct peer_groups *groups);
 

@@ -169,8 +169,12 @@ static int open_file(const struct cache_file *file, int *file_fd, struct error *
     }
     if (fd < 0)
         return error_set(error, -EBUSY, "%s/%s (cache_path) is removed again and again", file->folder, name);
-    const bool fits = (uint64_t)status.st_size == file->plan.file_bytes &&
-                      sample_cache_head_fits(fd, &file->plan, &file->key);
+    const int fits = (uint64_t)status.st_size == file->plan.file_bytes
+                         ? sample_cache_head_fits(fd, &file->plan, &file->key)
+                         : 0;
+    if (fits < 0)
+        return error_set(error, fits, "cannot read the head of %s/%s (cache_path): %s", file->folder, name,
+                         strerror(-fits));
     int err = fits ? 0 : make(file, fd, error);
     if (err) {
         unlinkat(folder, name, 0);
