@@ -20,6 +20,7 @@
 #include "block/block_decode.h"
 #include "block/block_stream.h"
 #include "daemon/image/codec.h"
+#include "daemon/loader/block/block_cache.h"
 #include "daemon/loader/stage/mask_size.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -265,11 +266,62 @@ static void blocks_are_not_called_damaged(void **state) {
     }
 }
 
+// ---- Blocks of a loader ------------------------------------------------------------------------------------
+
+struct told {
+    uint32_t count;
+    int code;
+    bool damaged;
+    char sentence[512];
+};
+
+static void loaded(void *context, const struct block_result *result) {
+    struct told *told = context;
+    told->count++;
+    told->code = result->code;
+    told->damaged = result->damaged;
+    snprintf(told->sentence, sizeof told->sentence, "%s", result->sentence ? result->sentence : "");
+}
+
+static void a_loader_tries_again_or_says_why(void **state) {
+    static struct coded coded;
+    struct error error = {0};
+    struct block_cache *cache;
+    struct block_wait waits[2];
+    struct told told = {0};
+    (void)state;
+    skip_unless_it_fails();
+    encode_block(&coded, BLOCK_LZ4_FRAME);
+    const struct index_block block = {
+        .stored = {{.bytes = coded.count}}, .decoded = BYTES, .codec = BLOCK_LZ4_FRAME};
+    assert_int_equal(block_cache_open(&cache, block_work(&block).bytes, 2 * BYTES, NULL, &error), 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        const bool patient = round == 1;
+        waits[round] = (struct block_wait){.block = &block};
+        block_cache_want(cache, &waits[round]);
+        struct read_request *request = block_cache_start(cache, 1, loaded, &told);
+        assert_non_null(request);
+        memcpy(request->pieces->iov_base, coded.stored, coded.count);
+        request->result = 0;
+        block_cache_read(cache, request, 2);
+        left = 0;
+        const bool done = block_cache_decode(cache, patient, loaded, &told);
+        left = INT64_MAX;
+        assert_int_equal(done, !patient);
+        assert_true(told.count == 1 && told.code == -ENOMEM && !told.damaged);
+        assert_non_null(strstr(told.sentence, "allocation"));
+    }
+    assert_true(block_cache_decode(cache, true, loaded, &told));
+    assert_true(told.count == 2 && told.code == 0);
+    block_cache_close(cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_are_not_called_damaged),
         cmocka_unit_test(masks_are_compared_all_the_same),
         cmocka_unit_test(blocks_are_not_called_damaged),
+        cmocka_unit_test(a_loader_tries_again_or_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
