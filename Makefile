@@ -265,7 +265,7 @@ $(BUILD)/tests/hostile_feedd: $(BUILD)/obj/daemon/main.o $(BUILD)/obj/tests/inte
 	$(Q)$(LINK) -Wl,--wrap=control_send -o $@ $^ $(call libs,$(PKGS_DAEMON)) $(optional_libs) -lm
 
 unit: $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_TESTS))
-integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so slow_open.so hostile_feedd image_dump attempts.so failing_decoder.so injection.so $(if $(HAVE_SECCOMP),restrict))
+integration-programs: $(addprefix $(BUILD)/tests/,consumer streams resizer failing_epoll.so slow_open.so hostile_feedd image_dump attempts.so failing_decoder.so scarce_decoder.so injection.so $(if $(HAVE_SECCOMP),restrict))
 bench-programs: $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SOURCES)) $(BUILD)/bench/slow_reads.so
 
 # ---- Tests -----------------------------------------------------------------------------------------------------

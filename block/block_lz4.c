@@ -1,5 +1,6 @@
 #include "block/block_lz4.h"
 
+#define LZ4F_STATIC_LINKING_ONLY // for the numbers of errors
 #include <inttypes.h>
 #include <lz4frame.h>
 
@@ -19,7 +20,8 @@ void block_lz4_restart(void *context) {
 }
 
 static int refuse(size_t result, struct error *error) {
-    return error_set(error, -EBADMSG, "its block cannot be decoded with lz4: %s", LZ4F_getErrorName(result));
+    const int code = LZ4F_getErrorCode(result) == LZ4F_ERROR_allocation_failed ? -ENOMEM : -EBADMSG;
+    return error_set(error, code, "its block cannot be decoded with lz4: %s", LZ4F_getErrorName(result));
 }
 
 int block_lz4_decode(void *context, const uint8_t *stored, uint64_t stored_bytes, uint8_t *decoded,

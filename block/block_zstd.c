@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 // A hostile frame makes a decoder in parts keep this much of what it has decoded; one in whole keeps nothing.
 #define WINDOW_LOG 27
@@ -24,7 +25,8 @@ void block_zstd_restart(void *context) {
 }
 
 static int refuse(size_t result, struct error *error) {
-    return error_set(error, -EBADMSG, "its block cannot be decoded with zstd: %s", ZSTD_getErrorName(result));
+    const int code = ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+    return error_set(error, code, "its block cannot be decoded with zstd: %s", ZSTD_getErrorName(result));
 }
 
 int block_zstd_decode(void *context, const uint8_t *stored, uint64_t stored_bytes, uint8_t *decoded,

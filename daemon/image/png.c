@@ -1,6 +1,7 @@
 #include "daemon/image/png.h"
 
 #include <png.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -34,14 +35,17 @@ struct png {
 
 static png_voidp take(png_structp library, png_alloc_size_t size) {
     struct png *png = png_get_mem_ptr(library);
-    void *memory = image_arena_take(png->arena, size);
+    void *memory = png->arena ? image_arena_take(png->arena, size) : malloc(size);
     png->no_memory |= !memory;
     return memory;
 }
 
 static void give_back(png_structp library, png_voidp memory) {
     const struct png *png = png_get_mem_ptr(library);
-    image_arena_return(png->arena, memory);
+    if (png->arena)
+        image_arena_return(png->arena, memory);
+    else
+        free(memory);
 }
 
 __attribute__((noreturn)) static void give_up(png_structp library, png_const_charp reason) {
@@ -164,8 +168,8 @@ static int decode(struct png *png) {
 // An error of the library leaves `body` from anywhere.
 static int guard(struct png *png, int body(struct png *)) {
     int err;
-    png->library = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, give_up, say_nothing, png,
-                                            png->arena ? take : NULL, png->arena ? give_back : NULL);
+    png->library =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, png, give_up, say_nothing, png, take, give_back);
     png->info = png->library ? png_create_info_struct(png->library) : NULL;
     if (!png->info)
         err = error_set(png->error, -ENOMEM, "no memory to decode PNG images");

@@ -1,5 +1,6 @@
 #include "daemon/image/webp.h"
 
+#include <errno.h>
 #include <webp/decode.h>
 
 #include "base/sizes.h"
@@ -67,7 +68,11 @@ static VP8StatusCode run(const uint8_t *bytes, size_t count, WebPDecoderConfig *
     config->output.is_external_memory = 1;
     config->output.u.RGBA = (WebPRGBABuffer){
         .rgba = pixels->pixels, .stride = (int)pixels->stride, .size = pixels->stride * wide->height};
+    errno = 0;
     VP8StatusCode status = WebPDecode(bytes, count, config);
+    // Where it cannot set up a frame or decode transparency for want of memory, the library has other reasons.
+    if (status != VP8_STATUS_OK && errno == ENOMEM)
+        status = VP8_STATUS_OUT_OF_MEMORY;
     WebPFreeDecBuffer(&config->output);
     return status;
 }

@@ -111,6 +111,8 @@ struct chunk_plan {
     void *chunk;
     // ... where slow stages say which sample they work on; NULL: nowhere;
     struct stats_loader *stats;
+    // ... whether slow stages may leave a sample for later (chunk_stage_run);
+    bool patient;
     // ... and the dataset's index, to be set before the first chunk_plan_fill if there is one.
     const uint8_t *index;
     // Results of chunk_plan_fill.
@@ -149,6 +151,7 @@ struct chunk_plan {
     struct chunk_segment *segments;
     uint32_t extent_count;
     struct chunk_extent *extents;
+    uint32_t staged_extents; // of a sample that a stage has left for later
 };
 
 // The memory outside the slot that a plan has for stages; on average, where stored samples differ in size. Of a dataset

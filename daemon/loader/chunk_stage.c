@@ -11,6 +11,7 @@ struct staging {
     const struct chunk_extent *extent;
     uint64_t offset; // of the extent in the record
     uint32_t first;  // sample of the chunk that the current run begins with
+    bool lacks;      // its stage has left it for later
     chunk_refused *refused;
     void *context;
 };
@@ -55,10 +56,11 @@ static void find_place(const struct staging *staging, uint64_t sample, struct ch
 }
 
 static void take_refusal(void *context, uint32_t i, const struct error *error) {
-    const struct staging *staging = context;
+    struct staging *staging = context;
     const struct chunk_plan *plan = staging->plan;
     uint32_t sample = staging->first + i;
-    if (!chunk_plan_mark_failed(staging->plan, sample))
+    staging->lacks = plan->patient && staging->extent->stage->ops->slow && error_is_lack(error->code);
+    if (staging->lacks || !chunk_plan_mark_failed(staging->plan, sample))
         return;
     struct chunk_refusal refusal = {
         .sample = sample,
@@ -170,7 +172,14 @@ static void run_part(struct staging *staging, uint32_t first, uint32_t end) {
     }
 }
 
-void chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, chunk_refused *refused,
+static void run_stage(struct staging *staging, uint32_t first, uint32_t end) {
+    if (staging->extent->stage && staging->plan->part_count > 1)
+        run_part(staging, first, end);
+    else if (staging->extent->stage)
+        run_extent(staging, first, end);
+}
+
+bool chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, chunk_refused *refused,
                      void *context) {
     struct staging staging = {.plan = plan, .refused = refused, .context = context};
     for (uint32_t i = 0; i < plan->segment_count; i++) {
@@ -179,11 +188,16 @@ void chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, ch
         for (uint32_t k = 0; k < staging.segment->extent_count; k++) {
             staging.extent = &staging.segment->extents[k];
             staging.offset += staging.extent->gap;
-            if (staging.extent->stage && plan->part_count > 1)
-                run_part(&staging, first, first + count);
-            else if (staging.extent->stage)
-                run_extent(&staging, first, first + count);
+            const uint32_t number = (uint32_t)(staging.extent - plan->extents);
+            if (number >= plan->staged_extents)
+                run_stage(&staging, first, first + count);
+            if (staging.lacks) {
+                plan->staged_extents = number;
+                return false;
+            }
             staging.offset += staging.extent->bytes;
         }
     }
+    plan->staged_extents = 0;
+    return true;
 }

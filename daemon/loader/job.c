@@ -11,10 +11,6 @@
 #include "daemon/loader/job_report.h"
 #include "daemon/loader/job_stage.h"
 
-#define LACK_PAUSE_NS (50 * NS_PER_MS) // also from one pause to the next
-#define LACK_MOST_NS  (2 * NS_PER_S)
-#define LACK_OVER_NS  (1 * NS_PER_S) // without any
-
 static void find_samples(struct job_board *board, struct job *job) {
     const struct ring_claim *claim = &job->claim;
     if (board->mix)
@@ -84,11 +80,11 @@ static bool submit_retries(struct job_board *board, struct reader *reader) {
 
 // It holds up other reads, too, which probably lack the same.
 static void pause_for_lack(struct job_board *board) {
-    if (board->lack.pauses && monotonic_ns() >= board->lack.paused_ns + LACK_PAUSE_NS) {
+    if (board->pauses && monotonic_ns() >= board->paused_ns + LACK_PAUSE_NS) {
         nanosleep(&(struct timespec){.tv_nsec = LACK_PAUSE_NS}, NULL);
-        board->lack.paused_ns = monotonic_ns();
+        board->paused_ns = monotonic_ns();
     }
-    board->lack.pauses = false;
+    board->pauses = false;
 }
 
 void job_submit(struct job_board *board, struct reader *reader) {
@@ -115,16 +111,21 @@ void job_add_read(struct job_board *board, struct read_request *request) {
     board->retries_end = &request->next;
 }
 
+static bool note_lack(struct job_board *board) {
+    board->pauses = true;
+    return lack_lasts(&board->lack, monotonic_ns());
+}
+
+void job_lacks(struct job_board *board, uint32_t *attempts) {
+    *attempts += note_lack(board);
+    board->paused_ns =
+        0; // the pause comes in any case: what is next would be tried again and again until then
+}
+
 bool job_tries_again(struct job_board *board, struct read_request *request) {
     // -EAGAIN: somebody has a lease on the file.
-    if (!error_is_lack(request->result) && request->result != -EAGAIN)
-        return ++request->attempts < JOB_ATTEMPTS;
-    const uint64_t now = monotonic_ns();
-    if (now > board->lack.seen_ns + LACK_OVER_NS)
-        board->lack.since_ns = now;
-    board->lack.seen_ns = now;
-    board->lack.pauses = true;
-    return now < board->lack.since_ns + LACK_MOST_NS || ++request->attempts < JOB_ATTEMPTS;
+    const bool lacks = error_is_lack(request->result) || request->result == -EAGAIN;
+    return (lacks && !note_lack(board)) || ++request->attempts < JOB_ATTEMPTS;
 }
 
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.

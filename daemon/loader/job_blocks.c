@@ -56,12 +56,12 @@ void job_blocks_begin(struct job_board *board, struct job *job) {
 static void fail(struct job_board *board, struct job *job, const struct chunk_need *need,
                  const struct block_result *result) {
     for (uint32_t i = 0; i < need->sample_count; i++) {
-        struct job_failure failure = {.sample = job->plan.need_samples[need->first_sample + i],
-                                      .code = result->code,
-                                      .file = result->file,
-                                      .offset = result->offset,
-                                      .sentence = result->damaged ? result->sentence
-                                                                  : dataset_read_reason(false, result->code)};
+        struct job_failure failure = {
+            .sample = job->plan.need_samples[need->first_sample + i],
+            .code = result->code,
+            .file = result->file,
+            .offset = result->offset,
+            .sentence = result->sentence ? result->sentence : dataset_read_reason(false, result->code)};
         if (chunk_plan_mark_failed(&job->plan, failure.sample))
             job_sample_failed(board, job, &failure);
     }
@@ -119,8 +119,13 @@ bool job_blocks_pending(const struct job_board *board) {
 void job_blocks_decode(struct job_board *board) {
     const struct block_counts before = block_cache_counts(board->blocks);
     const uint64_t began = job_clock_spend(&board->clock, LOADER_fill_ns);
-    block_cache_decode(board->blocks, take_block, board);
+    const bool patient = board->blocks_lacking + 1 < JOB_ATTEMPTS;
+    const bool done = block_cache_decode(board->blocks, patient, take_block, board);
     const uint64_t took = job_clock_spend(&board->clock, LOADER_decode_ns) - began;
+    if (done)
+        board->blocks_lacking = 0;
+    else
+        job_lacks(board, &board->blocks_lacking);
     const struct block_counts after = block_cache_counts(board->blocks);
     if (after.decoded > before.decoded)
         latency_add(&board->stats->latencies[LOADER_LATENCY_decode], took / (after.decoded - before.decoded),

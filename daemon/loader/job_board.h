@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "base/error.h"
+#include "base/lack.h"
 #include "daemon/heritage.h"
 #include "daemon/loader/block/block_cache.h"
 #include "daemon/loader/chunk.h"
@@ -33,6 +34,7 @@ struct job {
     uint32_t outstanding; // requests planned, split or under way, and not finished; blocks that are not there
     uint32_t awaited;     // blocks among them
     uint32_t staged;      // samples
+    uint32_t lacking;     // attempts to stage the next one that job_lacks has counted
     uint32_t skipped;     // samples
     // With on_error = replace: the places in the chunk whose samples cannot be read, of which the first `replaced` have
     // another sample. The next one is being replaced, in this attempt, unless `attempt` is 0.
@@ -69,6 +71,7 @@ struct job_board {
     struct mix_parts *mix;      // NULL: the dataset is not a mix
     struct block_share share;   // with the loaders of the feed; empty: blocks are not shared
     struct block_cache *blocks; // NULL: it has none
+    uint32_t blocks_lacking;    // attempts to decode the next one that job_lacks has counted
     uint64_t sample_bytes;
     struct job *jobs;   // room for most_jobs
     uint32_t job_count; // made so far
@@ -89,13 +92,10 @@ struct job_board {
     uint64_t latest_ns; // when the job was claimed that was claimed last of those whose reads came back
     uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
-    uint64_t untold; // failed samples without a line since
-    struct {
-        uint64_t since_ns;  // when reads began to fail for want of what others may give back
-        uint64_t seen_ns;   // when one last did
-        uint64_t paused_ns; // when the last pause for that has ended
-        bool pauses;        // before the next attempts
-    } lack;
+    uint64_t untold;    // failed samples without a line since
+    struct lack lack;   // of what reads and stages want
+    uint64_t paused_ns; // when the last pause for that has ended
+    bool pauses;        // before the next attempts
 };
 
 // With one job; the others are made when they are wanted, as many as keep `queue_depth` reads in flight.

@@ -2,6 +2,7 @@
 
 #include "base/sizes.h"
 #include "daemon/loader/chunk_stage.h"
+#include "daemon/loader/job.h"
 #include "daemon/loader/job_replace.h"
 #include "daemon/loader/job_report.h"
 
@@ -68,8 +69,14 @@ void job_stage_slice(struct job_board *board) {
     // Transforms of values are a part of filling.
     const enum loader_counter counter = slow ? LOADER_decode_ns : LOADER_fill_ns;
     uint64_t before = job_clock_spend(&board->clock, LOADER_fill_ns);
-    chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
+    job->plan.patient = job->lacking + 1 < JOB_ATTEMPTS;
+    const bool done = chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
     job->staged_ns += job_clock_spend(&board->clock, counter) - before;
+    if (!done) {
+        job_lacks(board, &job->lacking);
+        return;
+    }
+    job->lacking = 0;
     job->staged += count;
     if (job->staged < job->plan.claim.count && !job->failed)
         return;

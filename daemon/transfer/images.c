@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lack.h"
 #include "base/scope.h"
 #include "base/sizes.h"
 #include "daemon/image/jpeg.h"
@@ -41,6 +42,7 @@ struct images {
     uint64_t area;         // of the largest of them in the pool
     struct work works[IMAGES_AT_ONCE];
     struct images_counts counts;
+    struct lack lack; // of memory for libjpeg
 };
 
 static bool has_images(const struct ring *source, const struct ring *pool, uint32_t field) {
@@ -335,6 +337,8 @@ static int decode_with_library(struct images *images, struct work *work, struct 
     uint32_t held = 0;
     uint64_t pixels = 0;
     int err = 0;
+    if (monotonic_ns() < images->lack.seen_ns + LACK_PAUSE_NS)
+        return 1;
     for (; work->next < work->count && held < LIBRARY_AT_ONCE && pixels < LIBRARY_PIXELS && !err;
          work->next++) {
         struct engine_image *job = &work->jobs[work->next];
@@ -346,6 +350,10 @@ static int decode_with_library(struct images *images, struct work *work, struct 
         uint8_t *planes = images->planes.memory + held++ * images->area;
         pixels += (uint64_t)job->record->image_width * job->record->image_height;
         err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
+        if (error_is_lack(err) && !lack_lasts(&images->lack, monotonic_ns())) {
+            err = 0;
+            break; // it is tried again later
+        }
         if (err) {
             err = refuse(images, job->record, why.text, error);
             continue;

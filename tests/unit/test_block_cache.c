@@ -78,7 +78,7 @@ static void work(int32_t result) {
             }
         if (!block_cache_has_read(world.cache))
             break;
-        block_cache_decode(world.cache, loaded, NULL);
+        assert_true(block_cache_decode(world.cache, true, loaded, NULL));
     }
     assert_false(block_cache_waits(world.cache));
     assert_int_equal(world.told, world.wanted);

@@ -79,7 +79,7 @@ static void finish(struct side *side, struct read_request *list) {
     memcpy(list->pieces->iov_base, stored[list->file] + list->offset, list->bytes);
     list->result = 0;
     block_cache_read(side->cache, list, 8);
-    block_cache_decode(side->cache, loaded, side);
+    assert_true(block_cache_decode(side->cache, true, loaded, side));
 }
 
 static uint64_t decoded(const struct side *side) {

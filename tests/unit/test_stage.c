@@ -4,6 +4,7 @@
 
 #include "base/scope.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/log.h"
 #include "order/replace.h"
 
@@ -199,6 +200,103 @@ static void a_stage_says_what_it_takes(void **state) {
     fixture_close(&loader);
 }
 
+// ---- What a slow stage lacks ---------------------------------------------------------------------------------
+
+// The other field has the fixture's stage, which works in place.
+static struct {
+    struct stage stage;
+    uint32_t lacks[FIXTURE_SAMPLES]; // how often each sample is yet to be refused for want of memory
+    uint32_t runs;
+} slow;
+
+static int slow_bytes_needed(const struct stage *stage, uint64_t stored_bytes, uint64_t *bytes) {
+    (void)stage;
+    *bytes = stored_bytes;
+    return 0;
+}
+
+static void slow_run(struct stage *stage, const struct stage_run *run) {
+    (void)stage;
+    slow.runs++;
+    memset(run->delivered, 0, run->delivered_bytes);
+    if (slow.lacks[run->samples[0]]) {
+        slow.lacks[run->samples[0]]--;
+        stage_refuse(run, 0, -ENOMEM, "no memory for its image");
+        return;
+    }
+    for (uint64_t at = 0; at < run->stored_bytes; at++)
+        run->delivered[at] = (uint8_t)~run->stored[at];
+}
+
+static void open_slow(struct test_loader *loader, enum on_error on_error) {
+    static const struct stage_ops ops = {.name = "slow",
+                                         .slow = true,
+                                         .bytes_needed = slow_bytes_needed,
+                                         .run = slow_run,
+                                         .close = test_stage_close};
+    fixture_open(loader, &small, 256, on_error);
+    job_board_close(&loader->board);
+    memset(&slow, 0, sizeof slow);
+    slow.stage.ops = &ops;
+    loader->stages.of_field[0] = &loader->stage.stage;
+    loader->stages.of_field[1] = &slow.stage;
+    loader->board = (struct job_board){.ring = loader->ring,
+                                       .settings = loader->settings,
+                                       .stages = &loader->stages,
+                                       .stats = loader->stats,
+                                       .event_fd = loader->board.event_fd};
+    assert_int_equal(job_board_open(&loader->board, NULL), 0);
+    fixture_dispatch(loader, 0, 0);
+}
+
+static void check_slow(const struct test_loader *loader) {
+    const struct ring_field *fields = loader->ring.header->fields;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        const uint8_t *slot = ring_slot_data(&loader->ring, 0);
+        const uint64_t *number = (const uint64_t *)(const void *)(slot + fields[0].slot_offset) + i;
+        const uint64_t *words =
+            (const uint64_t *)(const void *)(slot + fields[1].slot_offset + i * fields[1].sample_bytes);
+        assert_int_equal(loader->stage.seen[i], 1);
+        assert_int_equal(*number, ~(uint64_t)i);
+        for (uint32_t at = 0; !is_skipped(loader, 0, i) && at < small.words; at++)
+            assert_int_equal(words[at], fixture_word(i, at));
+    }
+}
+
+// Others may give some back.
+static void a_slow_stage_that_lacks_memory_is_tried_again(void **state) {
+    (void)state;
+    struct test_loader loader;
+    open_slow(&loader, ON_ERROR_FAIL);
+    slow.lacks[0] = 1;
+    slow.lacks[20] = 9; // for half a second
+    fixture_work(&loader);
+    assert_int_equal(ring_slot_poll(&loader.ring, 0), RING_SLOT_READY);
+    assert_int_equal(slow.runs, BATCH + 10);
+    check_slow(&loader);
+    fixture_close(&loader);
+}
+
+static void memory_is_not_waited_for_without_end(void **state) {
+    (void)state;
+    struct test_loader loader;
+    open_slow(&loader, ON_ERROR_SKIP);
+    log_open("loader", LOG_LEVEL_INFO);
+    slow.lacks[5] = slow.lacks[6] = UINT32_MAX;
+    const uint64_t began = monotonic_ns();
+    AUTO_FREE char *text = capture(&loader, fixture_work);
+    assert_in_range(monotonic_ns() - began, 2 * NS_PER_S, 20 * NS_PER_S);
+    assert_non_null(strstr(text, "sample 5 was refused by its slow: "));
+    assert_non_null(strstr(text, ": no memory for its image"));
+    assert_int_equal(fixture_counter(&loader, LOADER_skipped), 2);
+    assert_true(is_skipped(&loader, 0, 5) && is_skipped(&loader, 0, 6));
+    assert_int_equal(UINT32_MAX - slow.lacks[6], 3); // it keeps its attempts
+    check_slow(&loader);
+    fixture_close(&loader);
+}
+
+// ---- Replacing -----------------------------------------------------------------------------------------------
+
 // What stands in the place of a sample: the first of those that the order names which the stage takes.
 static uint64_t expected_sample(const struct test_loader *loader, uint64_t position) {
     uint64_t seed = loader->ring.header->seed, sample = position;
@@ -274,6 +372,8 @@ int main(void) {
                                        cmocka_unit_test(many_refusals_write_few_lines),
                                        cmocka_unit_test(reads_continue_while_stages_run),
                                        cmocka_unit_test(a_slow_stage_does_not_hoard_chunks),
+                                       cmocka_unit_test(a_slow_stage_that_lacks_memory_is_tried_again),
+                                       cmocka_unit_test(memory_is_not_waited_for_without_end),
                                        cmocka_unit_test(a_stage_says_what_it_takes)};
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
 }

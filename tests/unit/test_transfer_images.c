@@ -1,7 +1,12 @@
 // Batches whose images a transfer process has decoded: what becomes of those that nobody can decode, and of memory.
+#include <dlfcn.h>
+
 #include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/transfer/images.h"
 #include "tests/unit/encoded_jpeg.h"
+// After jpeglib.h, which it needs.
+#include <jerror.h>
 
 #define SAMPLES 12u
 #define SAMPLE  (IMAGE_RECORD_BYTES + 65536u)
@@ -85,6 +90,59 @@ static void what_nobody_can_decode_is_black(void **state) {
     assert_int_equal(records[2].kind, IMAGE_RECORD_NONE);
     assert_int_equal(images_count(images).by_library, SAMPLES - 2);
     assert_int_equal(images_count(images).refused, 2);
+    close_images();
+}
+
+// libjpeg finds no memory before this.
+static uint64_t no_memory_until_ns;
+
+__attribute__((visibility("default"))) JDIMENSION jpeg_read_raw_data(j_decompress_ptr image, JSAMPIMAGE rows,
+                                                                     JDIMENSION lines) {
+    JDIMENSION (*read_rows)(j_decompress_ptr, JSAMPIMAGE, JDIMENSION);
+    *(void **)&read_rows = dlsym(RTLD_NEXT, "jpeg_read_raw_data");
+    if (monotonic_ns() < no_memory_until_ns)
+        ERREXIT1(image, JERR_OUT_OF_MEMORY, 0);
+    return read_rows(image, rows, lines);
+}
+
+// Returns how many images are black.
+static uint32_t end_without_memory_for(uint64_t ns) {
+    const struct images_batch batch = {.count = SAMPLES};
+    struct image_record records[SAMPLES];
+    struct error error = {0};
+    uint32_t place, black = 0;
+    int err;
+    assert_int_equal(images_begin(at.images, at.stream, &batch, &place, &error), 0);
+    no_memory_until_ns = monotonic_ns() + ns;
+    while ((err = images_end(at.images, place, &error)) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)NS_PER_MS}, NULL);
+    assert_int_equal(err, 0);
+    assert_int_equal(gpu_synchronize(at.gpu, &error), 0);
+    assert_int_equal(gpu_copy_out(at.gpu, records, at.pool.address, sizeof records, &error), 0);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        black += records[i].kind == IMAGE_RECORD_NONE;
+    return black;
+}
+
+// Others may give some back. A lack that is over does not shorten the patience with the next one.
+static void memory_is_waited_for(void **state) {
+    (void)state;
+    open_images(true);
+    assert_int_equal(end_without_memory_for(200 * NS_PER_MS), 0);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = (long)(100 * NS_PER_MS)}, NULL);
+    assert_int_equal(end_without_memory_for(1200 * NS_PER_MS), 0);
+    assert_int_equal(images_count(at.images).by_library, 2 * SAMPLES);
+    close_images();
+}
+
+static void memory_is_not_waited_for_without_end(void **state) {
+    (void)state;
+    open_images(true);
+    const uint64_t began = monotonic_ns();
+    assert_int_equal(end_without_memory_for(60 * NS_PER_S), SAMPLES);
+    assert_in_range(monotonic_ns() - began, 2 * NS_PER_S, 20 * NS_PER_S);
+    assert_int_equal(images_count(at.images).refused, SAMPLES);
+    no_memory_until_ns = 0;
     close_images();
 }
 
@@ -186,6 +244,8 @@ static void ragged_fields_are_never_images(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_can_decode_is_black),
+        cmocka_unit_test(memory_is_waited_for),
+        cmocka_unit_test(memory_is_not_waited_for_without_end),
         cmocka_unit_test(memory_is_not_used_again_too_early),
         cmocka_unit_test(batches_of_any_size_find_memory),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),

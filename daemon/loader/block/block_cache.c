@@ -208,7 +208,7 @@ bool block_cache_is_at_rest(const struct block_cache *cache) {
     return !cache->waiting.first && TAILQ_EMPTY(&cache->store.reading) && TAILQ_EMPTY(&cache->store.read);
 }
 
-void block_cache_decode(struct block_cache *cache, block_loaded *loaded, void *context) {
+bool block_cache_decode(struct block_cache *cache, bool patient, block_loaded *loaded, void *context) {
     struct block_entry *entry = TAILQ_FIRST(&cache->store.read);
     const struct block_work work = block_work(entry->block);
     struct block_result result = {.code = entry->code,
@@ -220,8 +220,10 @@ void block_cache_decode(struct block_cache *cache, block_loaded *loaded, void *c
     if (!result.code) {
         result.code = block_decode(&cache->decoder, entry->block, entry->work->memory + work.stored,
                                    entry->decoded->memory, entry->work->memory + work.scratch, &error);
-        result.damaged = result.code != 0;
-        result.sentence = result.damaged ? error.text : NULL;
+        if (patient && error_is_lack(result.code))
+            return false;
+        result.damaged = result.code && !error_is_lack(result.code);
+        result.sentence = result.code ? error.text : NULL;
     }
     block_store_end_loading(&cache->store, entry);
     if (result.code) {
@@ -236,6 +238,7 @@ void block_cache_decode(struct block_cache *cache, block_loaded *loaded, void *c
         cache->counts.decoded_bytes += entry->block->decoded;
     }
     loaded(context, &result);
+    return true;
 }
 
 bool block_cache_oldest(const struct block_cache *cache, uint32_t *file, uint64_t *since_ns) {

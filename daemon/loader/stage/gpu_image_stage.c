@@ -39,14 +39,15 @@ static struct image_orientation orientation_of(const struct gpu_image_stage *sel
     return *image_orientation(header.orientation);
 }
 
-// Unless it fits, the CPU has to make the image, or to say what is wrong with it.
-static enum image_gpu_fit plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
-                                       const struct image_place *place, struct image_record *record) {
+// An enum image_gpu_fit: unless it fits, the CPU has to make the image, or to say what is wrong with it. -ENOMEM.
+static int plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
+                        const struct image_place *place, struct image_record *record, struct error *error) {
     struct image_jpeg_survey survey;
     if (count < 4 || bytes[0] != 0xFF || bytes[1] != 0xD8)
         return IMAGE_GPU_FORMAT;
-    if (image_jpeg_look(self->jpeg, bytes, count, &survey, NULL) < 0)
-        return IMAGE_GPU_ENDING;
+    const int err = image_jpeg_look(self->jpeg, bytes, count, &survey, error);
+    if (err)
+        return error_is_lack(err) ? err : IMAGE_GPU_ENDING;
     const enum image_gpu_fit taken = image_gpu_takes(&survey);
     if (taken != IMAGE_GPU_FITS)
         return taken;
@@ -74,8 +75,10 @@ static int make(struct gpu_image_stage *self, const uint8_t *bytes, size_t count
                 const struct image_place *place, uint8_t *delivered, struct stats_loader *stats,
                 struct error *error) {
     struct image_record record = {0};
-    const enum image_gpu_fit fit = plan_for_gpu(self, bytes, count, place, &record);
+    const int fit = plan_for_gpu(self, bytes, count, place, &record, error);
     int err = 0;
+    if (fit < 0)
+        return fit;
     if (fit == IMAGE_GPU_FITS) {
         record.bytes = (uint32_t)count;
         memcpy(delivered + sizeof record, bytes, count);
@@ -85,7 +88,7 @@ static int make(struct gpu_image_stage *self, const uint8_t *bytes, size_t count
     }
     memcpy(delivered, &record, sizeof record);
     if (!err)
-        tally(stats, fit);
+        tally(stats, (enum image_gpu_fit)fit);
     return err;
 }
 

@@ -30,7 +30,7 @@ static bool resize(const struct image_steps *steps, uint32_t *width, uint32_t *h
 }
 
 static bool find_size(const struct dataset_image *image, const struct stage_sample *sample, uint32_t *width,
-                      uint32_t *height) {
+                      uint32_t *height, struct error *error) {
     struct image_header header;
     *width = image->stored.width;
     *height = image->stored.height;
@@ -40,7 +40,7 @@ static bool find_size(const struct dataset_image *image, const struct stage_samp
         return true;
     }
     if (image->stored.encoded) {
-        if (image_read_header(sample->stored, sample->bytes, &header, NULL))
+        if (image_read_header(sample->stored, sample->bytes, &header, error))
             return false;
         *width = header.width;
         *height = header.height;
@@ -54,9 +54,11 @@ int mask_size_check(const struct dataset_layout *layout, uint32_t mask,
                     const struct stage_sample *mask_stored, uint32_t image,
                     const struct stage_sample *image_stored, struct error *error) {
     uint32_t width, height, image_width, image_height;
-    if (!find_size(&layout->images[mask], mask_stored, &width, &height) ||
-        !find_size(&layout->images[image], image_stored, &image_width, &image_height) ||
-        (width == image_width && height == image_height))
+    struct error why = {0};
+    if (!find_size(&layout->images[mask], mask_stored, &width, &height, &why) ||
+        !find_size(&layout->images[image], image_stored, &image_width, &image_height, &why))
+        return error_is_lack(why.code) ? error_set(error, why.code, "%s", why.text) : 0;
+    if (width == image_width && height == image_height)
         return 0;
     return error_set(error, -EBADMSG,
                      "its mask has %" PRIu32 " x %" PRIu32 " pixels%s, %s has %" PRIu32 " x %" PRIu32, width,
