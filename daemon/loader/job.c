@@ -118,8 +118,8 @@ static bool note_lack(struct job_board *board) {
 
 void job_lacks(struct job_board *board, uint32_t *attempts) {
     *attempts += note_lack(board);
-    board->paused_ns =
-        0; // the pause comes in any case: what is next would be tried again and again until then
+    // The pause comes in any case: until then, what is next would be tried again and again.
+    board->paused_ns = 0;
 }
 
 bool job_tries_again(struct job_board *board, struct read_request *request) {
