@@ -11,6 +11,8 @@
 //   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
 //   stall_register=N the handle's Nth call that pins host memory never ends
+//   pin_most=N     a call that pins more than N bytes of host memory fails
+//   pin_lacks=N    only the handle's first N such calls fail, for want of memory
 //   crash_create=N the handle's Nth allocation of memory ends the process
 //   crash_bytes=N  an allocation of N bytes or more ends the process
 //   no_export      it cannot export memory, so it cannot be opened

@@ -93,7 +93,8 @@ static void count_time(struct transfer *transfer, const struct activity *activit
 
 // Of one feed; the others continue.
 static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
-    transfer->failure.code = -EIO; // as where a loader cannot decode it
+    if (transfer->failure.code == POOL_REFUSED)
+        transfer->failure.code = -EIO; // as where a loader cannot decode it
     pools_end(&transfer->pools, pool, TRANSFER_POOL_REFUSED, &transfer->failure);
     transfer->failure = (struct error){0};
 }
@@ -108,7 +109,7 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         if (!pool->open)
             continue;
         int err = copies_step(copies, now, &wake, &transfer->failure);
-        if (err == IMAGES_REFUSED) {
+        if (err == POOL_REFUSED) {
             refuse_pool(transfer, pool);
             continue;
         }
