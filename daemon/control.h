@@ -54,6 +54,7 @@ enum transfer_engine {
     ENGINE_NOT_WANTED, // nobody asked for it when the process was started
     ENGINE_WORKS,
     ENGINE_MISSING, // the text continues after the GPU's name: why
+    ENGINE_FAILED,  // likewise; another process may open it
 };
 
 // A field that the kind does not use is 0.

@@ -18,6 +18,7 @@
 //   no_export      it cannot export memory, so it cannot be opened
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
 //   no_engine_on=N HOST-N, which is not HOST-0, has none
+//   engine_at_ms=N its engine cannot be opened for want of memory until CLOCK_MONOTONIC has reached N milliseconds
 //   first_image_ms=N its engine takes this many milliseconds for the first image that the process has it decode
 //   refuse_image=N its engine refuses every Nth image
 //   crash_image=N  its engine ends the process with the Nth image that the process has it decode

@@ -32,6 +32,7 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
                  {"crash_create", &faults->crash_create},
                  {"crash_bytes", &faults->crash_bytes},
                  {"no_engine_on", &faults->no_engine_on},
+                 {"engine_at_ms", &faults->engine_at_ms},
                  {"first_image_ms", &faults->first_image_ms},
                  {"refuse_image", &faults->refuse_image},
                  {"crash_image", &faults->crash_image},

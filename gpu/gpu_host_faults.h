@@ -10,7 +10,7 @@ struct host_faults {
     uint64_t memory, open_ms, submit_ms, register_ms, unregister_ms, create_ms, import_ms, slow_every;
     uint64_t copy_us, fail_copy, stall_copy, stall_register, pin_most, pin_lacks, crash_create, crash_bytes,
         no_export;
-    uint64_t no_engine, no_engine_on, first_image_ms, refuse_image, crash_image, stall_image;
+    uint64_t no_engine, no_engine_on, engine_at_ms, first_image_ms, refuse_image, crash_image, stall_image;
     uint64_t slow_calls, copies, registered, lacked, created; // so far
 };
 
