@@ -37,10 +37,10 @@ struct transfer_request {
 };
 
 enum transfer_report_kind {
-    TRANSFER_READY = 1,    // the GPU is open
-    TRANSFER_POOL_OPEN,    // descriptor: the pool's memory if this process allocated it
-    TRANSFER_POOL_REFUSED, // it cannot be opened, or one of its images be decoded, and nothing of it is left
-    TRANSFER_POOL_CLOSED,  // nothing of it is in use any more
+    TRANSFER_READY = 1,        // the GPU is open
+    TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if this process allocated it
+    TRANSFER_POOL_REFUSED,     // it cannot be opened or no longer be filled, and nothing of it is left
+    TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
     TRANSFER_CONSUMER_REMOVED, // its release words are no longer read
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read
     TRANSFER_LAGGING,          // copies have been waiting for this consumer's stream
@@ -54,6 +54,7 @@ enum transfer_engine {
     ENGINE_NOT_WANTED, // nobody asked for it when the process was started
     ENGINE_WORKS,
     ENGINE_MISSING, // the text continues after the GPU's name: why
+    ENGINE_FAILED,  // likewise; another process may open it
 };
 
 // A field that the kind does not use is 0.

@@ -9,7 +9,8 @@
 #include "gpu/gpu_cuda_finish.h"
 #include "gpu/gpu_host.h"
 
-#define PAGE 4096u
+#define PAGE           4096u
+#define DRIVER_VERSION "/proc/driver/nvidia/version"
 
 // A decimal number and nothing else.
 static bool parse_number(const char *text, uint32_t *number) {
@@ -44,11 +45,11 @@ static int find_simulated(const char *text, uint32_t *ordinal, const char *name,
 // Extracts "580.159.04" from "NVRM version: NVIDIA UNIX ... Kernel Module  580.159.04  Release Build ..."; false: no
 // driver.
 static bool find_driver(char version[32]) {
-    AUTO_FCLOSE FILE *file = fopen("/proc/driver/nvidia/version", "re");
+    AUTO_FCLOSE FILE *file = fopen(DRIVER_VERSION, "re");
     char line[256], *word, *rest;
     snprintf(version, 32, "of unknown version");
     if (!file || !fgets(line, sizeof line, file))
-        return access("/dev/nvidiactl", F_OK) == 0;
+        return access(DRIVER_VERSION, F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0;
     for (word = strtok_r(line, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest))
         if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
             snprintf(version, 32, "%s", word);
@@ -89,7 +90,7 @@ void gpu_support(uint32_t simulated, char *text, size_t bytes) {
 }
 
 // Looks in the driver's list, which has a file per GPU with the line "GPU UUID:  GPU-53ce3473-...". *list: there is
-// one.
+// one, and it could be read; what cannot be, for want of descriptors say, rules no GPU out.
 static bool is_listed(const char *uuid, bool *list) {
     glob_t files;
     bool found = false;
@@ -98,6 +99,7 @@ static bool is_listed(const char *uuid, bool *list) {
         AUTO_FCLOSE FILE *file = fopen(files.gl_pathv[i], "re");
         char line[256], name[GPU_UUID_BYTES];
         static_assert(sizeof name == 48, "the width in the format below");
+        *list &= file != NULL;
         while (file && !found && fgets(line, sizeof line, file))
             found = sscanf(line, "GPU UUID: %47s", name) == 1 && strcmp(name, uuid) == 0;
     }

@@ -54,7 +54,8 @@ static int host_register(struct gpu *gpu, void *memory, uint64_t bytes, bool rea
                          struct error *error) {
     struct host_gpu *host = host_of(gpu);
     int err = check_alive(host, error);
-    host_faults_register(&host->faults);
+    if (err == 0)
+        err = host_faults_register(&host->faults, bytes, error);
     if (err == 0)
         err = host_registration_add(memory, bytes, !read_only, error);
     if (err == 0)

@@ -11,11 +11,14 @@
 //   fail_copy=N    from the handle's Nth copy on, every operation fails: the GPU is lost
 //   stall_copy=N   the handle's Nth copy never ends, and neither does anything after it on its stream
 //   stall_register=N the handle's Nth call that pins host memory never ends
+//   pin_most=N     a call that pins more than N bytes of host memory fails
+//   pin_lacks=N    only the handle's first N such calls fail, for want of memory
 //   crash_create=N the handle's Nth allocation of memory ends the process
 //   crash_bytes=N  an allocation of N bytes or more ends the process
 //   no_export      it cannot export memory, so it cannot be opened
 //   no_engine      it has no engine that decodes JPEG (daemon/transfer/engine.h)
 //   no_engine_on=N HOST-N, which is not HOST-0, has none
+//   engine_at_ms=N its engine cannot be opened for want of memory until CLOCK_MONOTONIC has reached N milliseconds
 //   first_image_ms=N its engine takes this many milliseconds for the first image that the process has it decode
 //   refuse_image=N its engine refuses every Nth image
 //   crash_image=N  its engine ends the process with the Nth image that the process has it decode

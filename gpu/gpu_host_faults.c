@@ -1,5 +1,6 @@
 #include "gpu/gpu_host_faults.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +27,12 @@ static int read_fault(struct host_faults *faults, char *word, struct error *erro
                  {"fail_copy", &faults->fail_copy},
                  {"stall_copy", &faults->stall_copy},
                  {"stall_register", &faults->stall_register},
+                 {"pin_most", &faults->pin_most},
+                 {"pin_lacks", &faults->pin_lacks},
                  {"crash_create", &faults->crash_create},
                  {"crash_bytes", &faults->crash_bytes},
                  {"no_engine_on", &faults->no_engine_on},
+                 {"engine_at_ms", &faults->engine_at_ms},
                  {"first_image_ms", &faults->first_image_ms},
                  {"refuse_image", &faults->refuse_image},
                  {"crash_image", &faults->crash_image},
@@ -77,11 +81,19 @@ void host_faults_delay(struct host_faults *faults, uint64_t ms) {
         ;
 }
 
-void host_faults_register(struct host_faults *faults) {
+int host_faults_register(struct host_faults *faults, uint64_t bytes, struct error *error) {
     host_faults_delay(faults, faults->register_ms);
     faults->registered++;
     while (faults->registered == faults->stall_register)
         pause();
+    if (!faults->pin_most || bytes <= faults->pin_most)
+        return 0;
+    if (!faults->pin_lacks)
+        return error_set(error, -EIO, "cannot pin %" PRIu64 " bytes of memory for the GPU", bytes);
+    if (faults->lacked >= faults->pin_lacks)
+        return 0;
+    faults->lacked++;
+    return error_set(error, -ENOMEM, "no memory to pin %" PRIu64 " bytes for the GPU", bytes);
 }
 
 void host_faults_create(struct host_faults *faults, uint64_t bytes) {

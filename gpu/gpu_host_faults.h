@@ -8,9 +8,10 @@
 
 struct host_faults {
     uint64_t memory, open_ms, submit_ms, register_ms, unregister_ms, create_ms, import_ms, slow_every;
-    uint64_t copy_us, fail_copy, stall_copy, stall_register, crash_create, crash_bytes, no_export;
-    uint64_t no_engine, no_engine_on, first_image_ms, refuse_image, crash_image, stall_image;
-    uint64_t slow_calls, copies, registered, created; // so far
+    uint64_t copy_us, fail_copy, stall_copy, stall_register, pin_most, pin_lacks, crash_create, crash_bytes,
+        no_export;
+    uint64_t no_engine, no_engine_on, engine_at_ms, first_image_ms, refuse_image, crash_image, stall_image;
+    uint64_t slow_calls, copies, registered, lacked, created; // so far
 };
 
 // Reads them from the environment; -EINVAL for words that it does not know.
@@ -20,8 +21,8 @@ int host_faults_read(struct host_faults *faults, struct error *error);
 void host_faults_delay(struct host_faults *faults, uint64_t ms);
 
 // What happens in a call that registers memory, allocates it, or queues a copy: it may take long, never end, or end the
-// process. True: from this copy on, the GPU is lost.
-void host_faults_register(struct host_faults *faults);
+// process. Registering fails if it must; true: from this copy on, the GPU is lost.
+int host_faults_register(struct host_faults *faults, uint64_t bytes, struct error *error);
 void host_faults_create(struct host_faults *faults, uint64_t bytes);
 bool host_faults_copy(struct host_faults *faults);
 

@@ -1,6 +1,7 @@
 #include "daemon/transfer/copies.h"
 #include "base/error.h"
 #include "base/sizes.h"
+#include "base/time.h"
 #include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 
@@ -11,6 +12,9 @@
 // that waits for the words of other batches is granted later.
 #define GROUP_BYTES (4ull << 20)
 #define GROUP_MOST  (GPU_WORDS_MOST / 2)
+
+#define LACK_PAUSE_NS (50 * NS_PER_MS)
+#define LACK_MOST_NS  (2 * NS_PER_S)
 
 struct group {
     gpu_stream stream;
@@ -152,6 +156,8 @@ static int copy_slot(struct copies *copies, gpu_stream stream, const struct copy
     uint64_t to = gpu_slot_address(copies->slots, copy->claim.slot);
     const uint8_t *from = ring_slot_data(&copies->source, copy->source);
     int err = registration_cover(copies->pinned, copy->source, copy->bytes, error);
+    if (err)
+        return registration_judge(copies->gpu, err, error);
     for (uint64_t at = 0, part; !err && at < copy->bytes; at += part) {
         part = min_u64(copy->bytes - at, registration_run(copies->pinned, at));
         err = gpu_copy_in(copies->gpu, stream, to + at, from + at, part, error);
@@ -227,20 +233,37 @@ static int queue_one(struct copies *copies, struct group *group, struct copy *co
     return copies->images ? begin_images(copies, copy, error) : queue_copy(copies, group, copy, error);
 }
 
+// The machine may have memory later. False: the copy has waited for it long enough.
+static bool may_wait_for_memory(struct copy *copy, uint64_t now_ns) {
+    if (!copy->lacked_ns)
+        copy->lacked_ns = now_ns;
+    copy->again_ns = now_ns + LACK_PAUSE_NS;
+    return now_ns < copy->lacked_ns + LACK_MOST_NS;
+}
+
+static bool must_wait(const struct copies *copies, const struct copy *copy, uint64_t now_ns) {
+    return unreleased(copies, copy) || now_ns < copy->again_ns ||
+           (copies->images && !images_have_room(copies->images));
+}
+
 static int queue_released(struct copies *copies, uint64_t now_ns, struct error *error) {
     struct group group = open_group(copies);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < copies->waiting_count; i++) {
         struct copy copy = copies->waiting[i];
-        if (unreleased(copies, &copy) || (copies->images && !images_have_room(copies->images))) {
+        if (must_wait(copies, &copy, now_ns)) {
             copies->waiting[kept++] = copy;
             continue;
         }
         copy.queued_ns = now_ns;
-        note_latency(copies, GPU_LATENCY_release, &copy, copy.since_ns, now_ns);
         int err = queue_one(copies, &group, &copy, error);
+        if (err == PINNING_LACKS && may_wait_for_memory(&copy, now_ns)) {
+            copies->waiting[kept++] = copy;
+            continue;
+        }
         if (err)
-            return err;
+            return err == PINNING_LACKS ? POOL_REFUSED : err;
+        note_latency(copies, GPU_LATENCY_release, &copy, copy.since_ns, now_ns);
     }
     copies->waiting_count = kept;
     return flush_group(copies, &group, error);

@@ -30,6 +30,8 @@ struct copy {
     gpu_stream stream;  // ... and on which they are
     uint64_t since_ns;  // claimed
     uint64_t queued_ns; // once it is under way
+    uint64_t lacked_ns; // while it is waiting: since when there has been no memory to pin; 0: there was
+    uint64_t again_ns;  // ... and when to try again
 };
 
 // One consumer's release words: word[slot] is the last fill of that slot that its stream has released. Written by its
@@ -68,7 +70,8 @@ int copies_open(struct copies *copies, struct gpu *gpu, struct ring *ring, uint3
 // All queued work must be done (gpu_synchronize).
 void copies_close(struct copies *copies);
 
-// Claims, queues and reports all that it can. *wake: the supervisor must be woken. -EIO: the GPU is lost.
+// Claims, queues and reports all that it can. *wake: the supervisor must be woken. POOL_REFUSED: the pool has
+// failed (registration.h). -EIO: the GPU is lost.
 int copies_step(struct copies *copies, uint64_t now_ns, bool *wake, struct error *error);
 
 // The consumers, as bits, whose streams a copy has been waiting for since before `before_ns`. since_ns[number of the

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/sizes.h"
+#include "base/time.h"
 #include "daemon/image/jpeg.h"
 #include "daemon/transfer/nvjpeg.h"
 #include "gpu/gpu_host_faults.h"
@@ -48,6 +49,8 @@ static int open_simulated(struct engine *engine, struct error *error) {
     int err = host_faults_read(&engine->faults, error);
     if (!err && has_none(engine))
         err = error_set(error, -ENOTSUP, "this simulated GPU has no engine");
+    if (!err && monotonic_ns() < engine->faults.engine_at_ms * NS_PER_MS)
+        err = error_set(error, -ENOMEM, "this simulated GPU has no memory for its engine yet");
     return err ? err : image_jpeg_open(&engine->jpeg, error);
 }
 
@@ -92,7 +95,9 @@ static void open_nvjpeg(void *argument) {
         status = engine->nvjpeg.GetHardwareDecoderInfo(engine->handle, &engines, &cores);
     if (status == NVJPEG_SUCCESS && engines)
         status = engine->nvjpeg.JpegStateCreate(engine->handle, &engine->state);
-    if (status != NVJPEG_SUCCESS || !engines)
+    if (status == NVJPEG_ALLOCATOR_FAILURE)
+        opening->err = error_set(opening->error, -ENOMEM, "nvJPEG has no memory");
+    else if (status != NVJPEG_SUCCESS || !engines)
         opening->err = error_set(opening->error, -ENOTSUP, "%s has no engine for JPEG (nvJPEG says %d)",
                                  engine->gpu->name, status);
 }

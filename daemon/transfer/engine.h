@@ -26,7 +26,7 @@ struct engine_image {
 // process otherwise has two, with which the engine has a third of its speed (measured on an H200).
 void engine_use_connections(void);
 
-// -ENOTSUP and a sentence: this GPU has no engine, or this machine no library.
+// -ENOTSUP and a sentence: this GPU has no engine, or this machine no library. All other errors may pass.
 int engine_open(struct engine **engine, struct gpu *gpu, struct error *error);
 void engine_close(struct engine *engine); // NULL is fine
 

@@ -204,7 +204,7 @@ static int make_room(struct images *images, struct work *work, uint64_t bytes, s
     pinned_close(&work->bytes, images->gpu);
     bytes = min_u64(align_up(bytes + bytes / 4, ROOM_STEP), GPU_REGISTER_MOST);
     int err = pinned_open(&work->bytes, images->gpu, bytes, error);
-    return err == -ENOMEM ? IMAGES_REFUSED : err;
+    return err ? registration_judge(images->gpu, err, error) : 0;
 }
 
 static int gather_jpeg(struct field_work *field, uint32_t sample, struct image_record *record,

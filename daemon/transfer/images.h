@@ -8,15 +8,14 @@
 
 #include "base/error.h"
 #include "daemon/transfer/engine_queue.h"
+#include "daemon/transfer/registration.h"
 #include "shm/ring.h"
 
 // Batches: one that the engine decodes, one whose JPEGs are copied meanwhile, and one that is ended or begun.
 #define IMAGES_AT_ONCE 3u
 
-// There is no memory for a batch's images, or neither the engine nor libjpeg can decode one: then a loader that has
-// been taken over let it through. The sentence says which. Nothing more can be done with the pool; the GPU and its
-// other pools are as they were.
-#define IMAGES_REFUSED (-ECANCELED)
+// Neither the engine nor libjpeg can decode an image: a loader that has been taken over let it through.
+#define IMAGES_REFUSED POOL_REFUSED
 
 struct images;
 
@@ -43,7 +42,8 @@ void images_close(struct images *images);
 
 // Whether another batch can be begun.
 bool images_have_room(const struct images *images);
-// *place says which one it is until it has been ended. Errors are those of the GPU, and IMAGES_REFUSED.
+// *place says which one it is until it has been ended. Errors are those of the GPU and of pinning memory
+// (registration_judge), and IMAGES_REFUSED. After PINNING_LACKS, the batch has not been begun.
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error);
 bool images_are_decoded(const struct images *images, uint32_t place);

@@ -1,9 +1,18 @@
 #include "daemon/transfer/nvjpeg.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/sizes.h"
+
+// What dlopen may have failed for want of, which it tells in words only; 0: nothing.
+static int lack_of_descriptors(void) {
+    AUTO_CLOSE int fd = open("/", O_PATH | O_CLOEXEC);
+    return fd < 0 && error_is_lack(-errno) ? -errno : 0;
+}
 
 static void *open_named(const char *path, struct error *error) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL); // never closed
@@ -29,6 +38,11 @@ static void *find(struct error *error) {
     return library;
 }
 
+static int refuse(struct error *error) {
+    int err = lack_of_descriptors();
+    return err ? error_set(error, err, "nvJPEG cannot be looked for now: %s", strerror(-err)) : -ENOTSUP;
+}
+
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error) {
     const struct {
         const char *name;
@@ -49,7 +63,7 @@ int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error) {
     const char *named = getenv(NVJPEG_VARIABLE);
     void *library = named && *named ? open_named(named, error) : find(error);
     if (!library)
-        return -ENOTSUP;
+        return refuse(error);
     for (size_t i = 0; i < COUNT_OF(calls); i++) {
         *calls[i].call = dlsym(library, calls[i].name);
         if (!*calls[i].call)

@@ -10,6 +10,7 @@
 
 enum {
     NVJPEG_SUCCESS = 0,
+    NVJPEG_ALLOCATOR_FAILURE = 5,
     NVJPEG_YUV = 1,              // output: planes as they are coded
     NVJPEG_BACKEND_HARDWARE = 3, // the engine alone
     NVJPEG_CHANNELS = 4,
@@ -46,7 +47,8 @@ struct nvjpeg {
 // A variable in the daemon's environment: the path of the library.
 #define NVJPEG_VARIABLE "FEEDD_NVJPEG"
 
-// -ENOTSUP and a sentence that says what to install or to set: there is none on this machine.
+// -ENOTSUP and a sentence that says what to install or to set: there is none on this machine. -EMFILE,
+// -ENFILE: there may be one.
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error);
 
 #endif

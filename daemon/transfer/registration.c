@@ -98,6 +98,15 @@ uint64_t registration_run(const struct registration *registration, uint64_t at) 
     return GPU_REGISTER_MOST - (at - registration->piece_bytes) % GPU_REGISTER_MOST;
 }
 
+int registration_judge(struct gpu *gpu, int err, struct error *error) {
+    struct error lost = {0};
+    uint64_t bytes;
+    if (err == -ENOMEM)
+        return PINNING_LACKS;
+    err = gpu_free_bytes(gpu, &bytes, &lost); // fails if the GPU is lost, as all calls do
+    return err ? error_set(error, err, "%s", lost.text) : POOL_REFUSED;
+}
+
 void registration_end(struct registration *registration) {
     for (uint64_t at = 0; at < registration->done_bytes; at += registration->piece_bytes)
         gpu_host_unregister(registration->gpu, piece_address(registration, at));

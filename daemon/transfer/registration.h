@@ -11,6 +11,11 @@
 #include "gpu/gpu.h"
 #include "shm/ring.h"
 
+// Nothing more can be done with a pool; the GPU and its other pools are as they were.
+#define POOL_REFUSED (-ECANCELED)
+// There is no memory to be pinned now. There may be later.
+#define PINNING_LACKS (-EAGAIN)
+
 struct registration {
     struct gpu *gpu;
     uint8_t *data;
@@ -37,6 +42,10 @@ int registration_cover(struct registration *registration, uint32_t slot, uint64_
 
 // How many bytes may be copied at once, from byte `at` of a slot on.
 uint64_t registration_run(const struct registration *registration, uint64_t at);
+
+// What it means for a pool with batches that memory which it needs could not be pinned: PINNING_LACKS, POOL_REFUSED, or
+// that the GPU is lost, with the sentence of that.
+int registration_judge(struct gpu *gpu, int err, struct error *error);
 
 void registration_end(struct registration *registration);
 

@@ -93,7 +93,8 @@ static void count_time(struct transfer *transfer, const struct activity *activit
 
 // Of one feed; the others continue.
 static void refuse_pool(struct transfer *transfer, struct device_ring *pool) {
-    transfer->failure.code = -EIO; // as where a loader cannot decode it
+    if (transfer->failure.code == POOL_REFUSED)
+        transfer->failure.code = -EIO; // as where a loader cannot decode it
     pools_end(&transfer->pools, pool, TRANSFER_POOL_REFUSED, &transfer->failure);
     transfer->failure = (struct error){0};
 }
@@ -108,7 +109,7 @@ static int step_all(struct transfer *transfer, uint64_t now, struct activity *ac
         if (!pool->open)
             continue;
         int err = copies_step(copies, now, &wake, &transfer->failure);
-        if (err == IMAGES_REFUSED) {
+        if (err == POOL_REFUSED) {
             refuse_pool(transfer, pool);
             continue;
         }
@@ -222,14 +223,23 @@ static int serve(struct transfer *transfer) {
     return 0;
 }
 
+static enum transfer_engine open_engine(struct transfer *transfer, struct error *why) {
+    int err = engine_queue_open(&transfer->pools.engine, transfer->pools.gpu, why);
+    if (!err)
+        return ENGINE_WORKS;
+    if (err == -ENOTSUP)
+        return ENGINE_MISSING;
+    error_prefix(why, "the engine could not be opened, and is tried again when no feed uses the GPU");
+    return ENGINE_FAILED;
+}
+
 // The name of the GPU, and behind it, why there is no engine.
 static void report_ready(struct transfer *transfer) {
     struct transfer_report ready = {0};
     struct error why = {0};
     int length = snprintf(ready.text, sizeof ready.text, "%s", transfer->pools.gpu->name);
     if (transfer->settings->decodes)
-        ready.engine = engine_queue_open(&transfer->pools.engine, transfer->pools.gpu, &why) ? ENGINE_MISSING
-                                                                                             : ENGINE_WORKS;
+        ready.engine = open_engine(transfer, &why);
     snprintf(ready.text + length + 1, sizeof ready.text - (size_t)length - 1, "%.*s", TEXT_MOST, why.text);
     beat(transfer, monotonic_ns()); // from READY on, the supervisor expects one every loader_timeout
     reporting_send(TRANSFER_READY, 0, NULL, &ready, -1);

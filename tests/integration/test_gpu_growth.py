@@ -7,6 +7,7 @@ import random
 import time
 
 import consumer
+import data
 import devices
 import expected
 import harness
@@ -288,6 +289,34 @@ def test_no_memory_on_the_gpu():
         fails(feedd, SIMULATED, "ENOMEM", *words, share="job", wait_for=2)
         host.attached()
         expected.check_run(content, host.finish(), BATCH)
+
+
+@harness.host_memory
+def test_a_batch_that_cannot_be_pinned():
+    """Its consumers on that GPU are told; others there continue with the same process."""
+    feedd = harness.Instance(device_pool="256K", device_linger=1)
+    content = test_ragged.add(feedd, [samples((100,), 6 * MIB)])
+    data.add_records(feedd, "numbers")
+    with feedd.start(environment={devices.FAULTS: f"pin_most={5 * MIB}"}), contextlib.ExitStack() as stack:
+        other = stack.enter_context(consumer.Consumer(feedd, "numbers", BATCH, device=SIMULATED, step=True))
+        other.attached()
+        other.take(3)
+        before = devices.transfers(feedd)
+        host = stack.enter_context(open_at(feedd, CPU, epochs=1, share="job", wait_for=2))
+        fails(feedd, SIMULATED, "EIO", "cannot pin", share="job", wait_for=2)
+        host.attached()
+        expected.check_run(content, host.finish(), BATCH)
+        other.take(20)
+        assert devices.transfers(feedd) == before and len(before) == 1
+
+
+@harness.host_memory
+def test_memory_to_pin_that_comes_late():
+    feedd, content = serve(samples((100,)), environment={devices.FAULTS: f"pin_most={MIB // 2},pin_lacks=5"})
+    with feedd, open_at(feedd, SIMULATED, epochs=1) as reader:
+        reader.attached()
+        expected.check_run(content, reader.finish(), BATCH)
+        assert devices.gpu(feedd, SIMULATED_UUID)["gpu_counters"]["processes_replaced"] == 0
 
 
 @harness.host_memory

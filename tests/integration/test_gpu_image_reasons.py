@@ -1,6 +1,7 @@
 """`decode gpu`: for each feed, feedd says whether an engine or loaders decode, and why. All with simulated GPUs."""
 
 import json
+import time
 
 import consumer
 import devices
@@ -22,6 +23,11 @@ def decoders(feedd):
     assert {row["dataset"]: row["images"] for row in listed} == {name: by for name, by in named.items() if by}
     assert {row["feed"] for row in listed} == {feed["id"] for feed in feeds if feed["images"]}
     return named
+
+
+def decoders_of(feedd):
+    """Of each feed."""
+    return [feed["images"] for feed in json.loads(feedd.ctl("feeds", "--json").stdout)]
 
 
 def logged(feedd, name):
@@ -116,6 +122,33 @@ def test_consumers_for_which_loaders_decode():
         with serve(encoded, steps, environment=environment, **{**STEADY, "ring": "64M"}) as feedd:
             consumer.read(feedd, "pictures", batch_size, device=device)
             says(feedd, why)
+
+
+@harness.host_memory
+def test_an_engine_that_cannot_be_opened_at_first():
+    """The GPU's process is replaced, but not while a feed uses the GPU, nor at once."""
+    encoded = pictures.some(12, seed=48, least=200, kinds=ALIKE)
+    why = (
+        "the engine could not be opened, and is tried again when no feed uses the GPU:"
+        " this simulated GPU has no memory for its engine yet"
+    )
+    until_ms = int((time.monotonic() + 4 * harness.SLOWNESS) * 1000)
+    with serve(encoded, environment={devices.FAULTS: f"engine_at_ms={until_ms}"}, **{**STEADY, "linger": 0}) as feedd:
+        with consumer.Consumer(feedd, "pictures", 7, step=True, device=SIMULATED) as first:
+            first.attached()
+            says(feedd, why)
+            (process,) = devices.transfers(feedd)
+            time.sleep(max(until_ms / 1000 - time.monotonic(), 0))
+            consumer.read(feedd, "pictures", 5, device=SIMULATED)
+            assert set(decoders_of(feedd)) == {why} and devices.transfers(feedd) == [process]
+
+        def by_the_engine():
+            with consumer.Consumer(feedd, "pictures", 7, step=True, device=SIMULATED) as again:
+                again.attached()
+                return decoders_of(feedd) == ["engine"]
+
+        harness.eventually(by_the_engine, 15, "the engine is tried again")
+        assert devices.transfers(feedd) != [process]
 
 
 @harness.host_memory

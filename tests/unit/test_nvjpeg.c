@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,11 +143,34 @@ static void without_a_library_it_says_what_to_install(void **state) {
     }
 }
 
+// That no descriptor is free says nothing about the library.
+static void a_lack_of_descriptors_is_not_taken_for_its_absence(void **state) {
+    (void)state;
+    char path[PATH_MAX];
+    struct nvjpeg nvjpeg;
+    struct rlimit usual, none;
+    int file AUTO_CLOSE = library_without("nothing");
+    int other AUTO_CLOSE = fcntl(file, F_DUPFD_CLOEXEC, 99); // as above
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = usual.rlim_max};
+    for (int named = 0; named <= 1; named++) {
+        struct error error = {0};
+        snprintf(path, sizeof path, named ? "/proc/self/fd/%d" : "", other);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        int err = load(path, &nvjpeg, &error);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+        assert_int_equal(err, -EMFILE);
+        says(&error, "now");
+    }
+    assert_int_equal(load(path, &nvjpeg, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_is_that_of_its_name),
         cmocka_unit_test(a_library_that_lacks_a_call_is_refused),
         cmocka_unit_test(a_path_that_names_no_library_is_named),
+        cmocka_unit_test(a_lack_of_descriptors_is_not_taken_for_its_absence),
         cmocka_unit_test(without_a_library_it_says_what_to_install),
     };
     unsetenv(NVJPEG_VARIABLE);

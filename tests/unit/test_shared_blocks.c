@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -85,11 +86,41 @@ static void no_two_have_the_same_arena(void **state) {
     assert_int_equal(shared_blocks_arena(&feed), 0);
 }
 
+static void limit_descriptors(rlim_t most) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+// Those that started meanwhile decode for themselves.
+static void a_lack_passes_for_the_next_loader(void **state) {
+    struct loader_start start = {0};
+    struct rlimit usual;
+    (void)state;
+    supervisor.own_closer = closer_open();
+    make_feed(1 << 20, 4);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    limit_descriptors(0);
+    shared_blocks_open(&feed);
+    shared_blocks_lend(&feed, &start);
+    limit_descriptors(usual.rlim_cur);
+    assert_true(start.share_fd < 0 && start.share_arena == start.share->arenas);
+    shared_blocks_lend(&feed, &start);
+    const int fd = start.share_fd;
+    assert_true(fd >= 0 && start.share->arenas == 4 && start.share_arena == 0);
+    shared_blocks_lend(&feed, &start);
+    assert_int_equal(start.share_fd, fd);
+    shared_blocks_close(&feed);
+    closer_leave(supervisor.own_closer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_loaders_share),
         cmocka_unit_test(the_blocks_of_all_parts_count),
         cmocka_unit_test(no_two_have_the_same_arena),
+        cmocka_unit_test(a_lack_passes_for_the_next_loader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

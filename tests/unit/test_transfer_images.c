@@ -4,6 +4,7 @@
 #include "base/sizes.h"
 #include "base/time.h"
 #include "daemon/transfer/images.h"
+#include "gpu/gpu_host.h"
 #include "tests/unit/encoded_jpeg.h"
 // After jpeglib.h, which it needs.
 #include <jerror.h>
@@ -222,6 +223,30 @@ static void a_feed_that_tolerates_nothing_is_told(void **state) {
     }
 }
 
+// Private copies of JPEGs, larger than all else that is pinned here.
+static void a_batch_whose_memory_cannot_be_pinned(void **state) {
+    static const char *const faults[] = {"pin_most=600000", "pin_most=600000,pin_lacks=1"};
+    const struct images_batch batch = {.count = SAMPLES};
+    const uint32_t bytes = 65536;
+    uint32_t place;
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(faults); i++) {
+        struct error error = {0};
+        assert_int_equal(setenv(GPU_HOST_FAULTS, faults[i], 1), 0);
+        open_images(false);
+        for (uint32_t k = 0; k < SAMPLES; k++)
+            memcpy(at.slot + k * SAMPLE + offsetof(struct image_record, bytes), &bytes, sizeof bytes);
+        assert_int_equal(images_begin(at.images, at.stream, &batch, &place, &error),
+                         i ? PINNING_LACKS : POOL_REFUSED);
+        assert_true(images_have_room(at.images));
+        assert_int_equal(error.code, i ? -ENOMEM : -EIO);
+        if (i)
+            assert_int_equal(images_begin(at.images, at.stream, &batch, &place, &error), 0);
+        close_images();
+        assert_int_equal(unsetenv(GPU_HOST_FAULTS), 0);
+    }
+}
+
 // A loader that has been taken over can write to the header of its ring that fields are images. A pool with ragged
 // fields has less memory than its slots have bytes: nothing may be put where images of its slots would lie.
 static void ragged_fields_are_never_images(void **state) {
@@ -249,6 +274,7 @@ int main(void) {
         cmocka_unit_test(memory_is_not_used_again_too_early),
         cmocka_unit_test(batches_of_any_size_find_memory),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),
+        cmocka_unit_test(a_batch_whose_memory_cannot_be_pinned),
         cmocka_unit_test(ragged_fields_are_never_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/time.h"
 #include "daemon/dataset/gpu_images.h"
 #include "daemon/supervisor/feeds/device.h"
+
+#define ENGINE_PAUSE_NS (5 * NS_PER_S)
 
 const char *attach_images_device(const struct device *device) {
     if (device->state == DEVICE_READY && !device->asked_engine && devices_want_engines(device->supervisor))
@@ -41,6 +44,16 @@ static bool is_excluded(struct attach_request *request) {
     return true;
 }
 
+// A process opens its engine before it is confined. One that was started when no dataset wanted an engine, or that
+// failed to open it a while ago, is replaced if nobody uses it: the next try finds the new one. Otherwise status says
+// why loaders decode.
+static bool may_open_engine(const struct device *device) {
+    if (device->state != DEVICE_READY || !LIST_EMPTY(&device->tenants))
+        return false;
+    return !device->asked_engine ||
+           (device->engine == ENGINE_FAILED && monotonic_ns() >= device->ready_ns + ENGINE_PAUSE_NS);
+}
+
 int attach_images_choose(struct supervisor *supervisor, struct attach_request *request, struct error *error) {
     struct device *device;
     request->shape.gpu_images = false;
@@ -52,9 +65,7 @@ int attach_images_choose(struct supervisor *supervisor, struct attach_request *r
     if (err)
         return error_is_lack(err) ? err : 0;
     device_keep(device);
-    // Its process was started when no dataset wanted an engine, which it opens before it is confined. It is
-    // replaced if nobody uses it: the next try finds the new one. Otherwise status says why loaders decode.
-    if (device->state == DEVICE_READY && !device->asked_engine && LIST_EMPTY(&device->tenants)) {
+    if (may_open_engine(device)) {
         device_stop(device, false);
         return error_set(error, -EAGAIN, "the engine of GPU %s is still being opened", request->device);
     }

@@ -221,9 +221,10 @@ void device_wake(const struct device *device) {
 static void note_engine(struct device *device, const struct transfer_report *report) {
     const char *end = memchr(report->text, 0, sizeof report->text);
     size_t left = end ? (size_t)(report->text + sizeof report->text - end) - 1 : 0;
-    device->engine = report->engine <= ENGINE_MISSING ? (enum transfer_engine)report->engine : ENGINE_MISSING;
+    device->engine = report->engine <= ENGINE_FAILED ? (enum transfer_engine)report->engine : ENGINE_MISSING;
     snprintf(device->engine_why, sizeof device->engine_why, "%.*s", (int)left, left ? end + 1 : "");
-    if (device->engine == ENGINE_MISSING)
+    device->ready_ns = monotonic_ns();
+    if (device->engine == ENGINE_MISSING || device->engine == ENGINE_FAILED)
         log_info("loaders decode the images for GPU %s: %s", device->uuid, device->engine_why);
 }
 

@@ -62,9 +62,6 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .stripes = feed->loaders_wanted,
         .ring_fd = feed->ring_fd,
         .event_fd = feed->event_fd,
-        .share = &feed->share,
-        .share_fd = feed->share_fd,
-        .share_arena = shared_blocks_arena(feed),
         .caches = caches,
         .queue_depth = (uint32_t)supervisor->config->queue_depth,
         .mapped_limit = supervisor->config->mapped_limit,
@@ -75,6 +72,7 @@ static int start_one(struct served_feed *feed, struct error *error) {
         .changed = on_changed,
         .owner = feed,
     };
+    shared_blocks_lend(feed, &start);
     struct turn_part before = turn_clock_enter(&supervisor->clock, TURN_NEW_PROCESS, feed->id);
     int err = prepared_loaders_start(supervisor, &start, &loader, error);
     turn_clock_leave(&supervisor->clock, before);

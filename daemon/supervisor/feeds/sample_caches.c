@@ -17,14 +17,14 @@ enum cache_state {
     CACHE_NEW,
     CACHE_OPENING, // in a thread
     CACHE_OPEN,
-    CACHE_FAILED, // tried again for the next feed, once no feed uses it
+    CACHE_FAILED, // tried again for the next feed: after a lack, or once no feed uses it
 };
 
 static const struct state cache_states[] = {
     [CACHE_NEW] = {"new", STATE(CACHE_OPENING) | STATE(CACHE_OPEN) | STATE(CACHE_FAILED)},
     [CACHE_OPENING] = {"opening", STATE(CACHE_OPEN) | STATE(CACHE_FAILED)},
     [CACHE_OPEN] = {"open", 0},
-    [CACHE_FAILED] = {"failed", 0},
+    [CACHE_FAILED] = {"failed", STATE(CACHE_OPENING) | STATE(CACHE_OPEN) | STATE(CACHE_FAILED)},
 };
 static const struct state_table cache_table = STATE_TABLE("cache of decoded images", cache_states);
 
@@ -43,6 +43,7 @@ struct user_cache {
     LIST_ENTRY(user_cache) link;
     struct supervisor *supervisor;
     enum cache_state state;
+    int err; // with CACHE_FAILED
     uid_t user;
     char *dataset; // the name of that which views are of
     struct sample_cache_key key;
@@ -79,21 +80,31 @@ static bool is_of(const struct user_cache *cache, const struct dataset *dataset)
 
 // ---- Room -----------------------------------------------------------------------------------------------------------
 
+static void leave_task(struct user_cache *cache) {
+    if (cache->task)
+        task_leave(cache->task);
+    cache->task = NULL;
+}
+
+// But for its descriptors.
+static void forget(struct user_cache *cache) {
+    LIST_REMOVE(cache, link);
+    leave_task(cache);
+    if (cache->head)
+        munmap((void *)(uintptr_t)cache->head, SAMPLE_CACHE_HEAD);
+    free(cache->dataset);
+    free(cache);
+}
+
 static void give_back(struct user_cache *cache) {
     struct closer *closer = cache->supervisor->own_closer;
     uint32_t one = 1;
-    LIST_REMOVE(cache, link);
-    if (cache->task)
-        task_leave(cache->task);
-    if (cache->head)
-        munmap((void *)(uintptr_t)cache->head, SAMPLE_CACHE_HEAD);
     if (cache->memory_fd >= 0)
         closer_take(closer, cache->user, &cache->memory_fd, &one);
     one = 1;
     if (cache->file_fd >= 0)
         closer_take(closer, cache->user, &cache->file_fd, &one);
-    free(cache->dataset);
-    free(cache);
+    forget(cache);
 }
 
 // Of memory, once it is full.
@@ -152,7 +163,8 @@ static void map_head(struct user_cache *cache) {
     cache->head = map == MAP_FAILED ? NULL : map;
 }
 
-static void fail(struct user_cache *cache, const char *why) {
+static void fail(struct user_cache *cache, int err, const char *why) {
+    cache->err = err;
     set_state(cache, CACHE_FAILED);
     supervisor_report(cache->supervisor, "dataset %s has no cache, so every image is decoded each time: %s",
                       cache->dataset, why);
@@ -184,7 +196,7 @@ static void on_opened(void *context) {
     struct opening *opening = context;
     struct user_cache *cache = opening->cache;
     if (opening->err) {
-        fail(cache, opening->error.text);
+        fail(cache, opening->err, opening->error.text);
     } else {
         cache->memory_fd = opening->memory_fd;
         cache->file_fd = opening->file_fd;
@@ -209,10 +221,10 @@ static struct sample_cache_key *list_keys(const struct supervisor *supervisor, s
     return keys;
 }
 
-static int begin_file(struct user_cache *cache, const struct dataset *dataset) {
+static int begin_file(struct user_cache *cache, const struct dataset *dataset, struct error *error) {
     struct opening *opening = calloc(1, sizeof *opening);
     if (!opening)
-        return -ENOMEM;
+        return error_set(error, -ENOMEM, "out of memory");
     opening->cache = cache;
     opening->memory_fd = opening->file_fd = -1;
     opening->folder = strdup(dataset->cache_path);
@@ -228,33 +240,32 @@ static int begin_file(struct user_cache *cache, const struct dataset *dataset) {
     int err = opening->folder && opening->dataset && opening->wanted ? 0 : -ENOMEM;
     if (!err)
         err = task_start(&cache->supervisor->poll_set, &work, &cache->task);
-    if (err)
-        discard(opening);
-    else
+    if (!err) {
         set_state(cache, CACHE_OPENING);
-    return err;
+        return 0;
+    }
+    discard(opening);
+    return error_set(error, err, "%s", strerror(-err));
+}
+
+static int begin_memory(struct user_cache *cache, struct error *error) {
+    int err = sample_cache_create(&cache->plan, &cache->memory_fd, error);
+    if (err)
+        return err;
+    map_head(cache);
+    set_state(cache, CACHE_OPEN);
+    return 0;
 }
 
 static void begin(struct user_cache *cache, const struct dataset *dataset) {
     struct error error = {0};
+    leave_task(cache); // that has failed
+    cache->begun_ns = monotonic_ns();
     int err = make_room(cache, &error);
-    if (err) {
-        fail(cache, error.text);
-        return;
-    }
-    if (dataset->cache_path) {
-        err = begin_file(cache, dataset);
-        if (err)
-            fail(cache, strerror(-err));
-        return;
-    }
-    err = sample_cache_create(&cache->plan, &cache->memory_fd, &error);
-    if (err) {
-        fail(cache, error.text);
-        return;
-    }
-    map_head(cache);
-    set_state(cache, CACHE_OPEN);
+    if (!err)
+        err = dataset->cache_path ? begin_file(cache, dataset, &error) : begin_memory(cache, &error);
+    if (err)
+        fail(cache, err, error.text);
 }
 
 // ---- The end --------------------------------------------------------------------------------------------------------
@@ -272,10 +283,7 @@ void sample_caches_tick(struct supervisor *supervisor) {
     LIST_FOREACH_SAFE(cache, &supervisor->caches, link, next) {
         if (cache->state == CACHE_OPENING)
             continue;
-        if (cache->task) { // not in its own callback
-            task_leave(cache->task);
-            cache->task = NULL;
-        }
+        leave_task(cache); // not in its own callback
         if (!cache->feeds && (cache->state == CACHE_FAILED || !is_wanted(cache)))
             give_back(cache);
     }
@@ -284,15 +292,9 @@ void sample_caches_tick(struct supervisor *supervisor) {
 void sample_caches_leave(struct supervisor *supervisor) {
     struct user_cache *cache;
     while ((cache = LIST_FIRST(&supervisor->caches))) {
-        LIST_REMOVE(cache, link);
-        if (cache->task)
-            task_leave(cache->task);
-        if (cache->head)
-            munmap((void *)(uintptr_t)cache->head, SAMPLE_CACHE_HEAD);
         close_fd(&cache->memory_fd);
         close_fd(&cache->file_fd);
-        free(cache->dataset);
-        free(cache);
+        forget(cache);
     }
 }
 
@@ -322,7 +324,6 @@ static struct user_cache *make(struct supervisor *supervisor, const struct datas
     cache->user = user;
     cache->key = layout->cache.key;
     cache->memory_fd = cache->file_fd = -1;
-    cache->begun_ns = monotonic_ns();
     sample_cache_plan(&cache->plan, dataset_cache_entries(layout), layout->cache.bytes, dataset->cache_path);
     LIST_INSERT_HEAD(&supervisor->caches, cache, link);
     begin(cache, dataset);
@@ -341,6 +342,8 @@ void sample_caches_begin(struct served_feed *feed) {
         feed->caches[i] = find(supervisor, dataset, feed->user);
         if (!feed->caches[i])
             feed->caches[i] = make(supervisor, dataset, feed->user);
+        else if (feed->caches[i]->state == CACHE_FAILED && error_is_lack(feed->caches[i]->err))
+            begin(feed->caches[i], dataset);
         if (feed->caches[i])
             feed->caches[i]->feeds++;
     }

@@ -19,14 +19,18 @@ static uint64_t count_blocks(const struct dataset *dataset) {
 
 void shared_blocks_open(struct served_feed *feed) {
     const struct dataset_blocks *blocks = &feed->dataset->layout->blocks;
+    const bool again = feed->share_lacks;
     struct error error = {0};
     if (!blocks->memory ||
-        !block_share_plan(&feed->share, count_blocks(feed->dataset), feed_loaders_most(feed),
-                          blocks->memory) ||
-        block_share_create(&feed->share, &feed->share_fd, &error) == 0)
+        !block_share_plan(&feed->share, count_blocks(feed->dataset), feed_loaders_most(feed), blocks->memory))
+        return;
+    int err = block_share_create(&feed->share, &feed->share_fd, &error);
+    feed->share_lacks = error_is_lack(err);
+    if (!err)
         return;
     feed->share = (struct block_share_plan){0};
-    log_warning("feed %" PRIu64 ": each loader decodes blocks for itself: %s", feed->id, error.text);
+    if (!again)
+        log_warning("feed %" PRIu64 ": each loader decodes blocks for itself: %s", feed->id, error.text);
 }
 
 void shared_blocks_close(struct served_feed *feed) {
@@ -49,4 +53,12 @@ uint32_t shared_blocks_arena(const struct served_feed *feed) {
     while (arena < feed->share.arenas && has(feed, arena))
         arena++;
     return arena;
+}
+
+void shared_blocks_lend(struct served_feed *feed, struct loader_start *start) {
+    if (feed->share_lacks)
+        shared_blocks_open(feed);
+    start->share = &feed->share;
+    start->share_fd = feed->share_fd;
+    start->share_arena = shared_blocks_arena(feed);
 }

@@ -5,9 +5,10 @@
 #define FEEDD_DAEMON_SUPERVISOR_FEEDS_SHARED_BLOCKS_H
 
 #include "daemon/supervisor/feeds/served_feed.h"
+#include "daemon/supervisor/processes/loader_process.h"
 
 // If the feed's dataset has blocks and the feed several loaders. If there is no such memory to be had, or the dataset
-// has too many blocks, each loader decodes for itself.
+// has too many blocks, each loader decodes for itself, and after a lack, those that start before it has passed.
 void shared_blocks_open(struct served_feed *feed);
 
 // Gives the memory back, off the loop: no loader of the feed is left that has it mapped.
@@ -16,5 +17,8 @@ void shared_blocks_close(struct served_feed *feed);
 // The arena of the next loader: one that no loader has, also none that was killed and has not ended. There may be none:
 // then it is feed->share.arenas.
 uint32_t shared_blocks_arena(const struct served_feed *feed);
+
+// For the next loader: the feed's memory, and its arena there.
+void shared_blocks_lend(struct served_feed *feed, struct loader_start *start);
 
 #endif
