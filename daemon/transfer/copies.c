@@ -1,7 +1,7 @@
 #include "daemon/transfer/copies.h"
 #include "base/error.h"
+#include "base/lack.h"
 #include "base/sizes.h"
-#include "base/time.h"
 #include "gpu/gpu_cuda_ranges.h"
 #include "shm/ring_loader.h"
 
@@ -12,9 +12,6 @@
 // that waits for the words of other batches is granted later.
 #define GROUP_BYTES (4ull << 20)
 #define GROUP_MOST  (GPU_WORDS_MOST / 2)
-
-#define LACK_PAUSE_NS (50 * NS_PER_MS)
-#define LACK_MOST_NS  (2 * NS_PER_S)
 
 struct group {
     gpu_stream stream;
