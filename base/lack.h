@@ -1,4 +1,4 @@
-// What the machine lacks for a moment (error_is_lack): whoever can wait tries again for two seconds, with pauses,
+// What the machine is short of for a moment (error_is_lack): whoever can wait tries again for two seconds, with pauses,
 // before that counts as a failure.
 #ifndef FEEDD_BASE_LACK_H
 #define FEEDD_BASE_LACK_H
@@ -9,14 +9,14 @@
 
 #define LACK_PAUSE_NS (50 * NS_PER_MS)
 #define LACK_MOST_NS  (2 * NS_PER_S)
-#define LACK_OVER_NS  (1 * NS_PER_S) // without any
+#define LACK_OVER_NS  (1 * NS_PER_S) // without a failure: the lack is over
 
 struct lack {
-    uint64_t since_ns; // when something began to fail for want of what others may give back
-    uint64_t seen_ns;  // when something last did
+    uint64_t since_ns; // when the present lack began
+    uint64_t seen_ns;  // when something last failed for it
 };
 
-// Notes that something has just failed for that; whether that has lasted for two seconds.
+// Records a failure for a lack. True: the lack has lasted for two seconds.
 static inline bool lack_lasts(struct lack *lack, uint64_t now_ns) {
     if (now_ns > lack->seen_ns + LACK_OVER_NS)
         lack->since_ns = now_ns;

@@ -1,6 +1,6 @@
 #include "block/block_lz4.h"
 
-#define LZ4F_STATIC_LINKING_ONLY // for the numbers of errors
+#define LZ4F_STATIC_LINKING_ONLY // for the error codes
 #include <inttypes.h>
 #include <lz4frame.h>
 

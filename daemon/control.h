@@ -39,7 +39,7 @@ struct transfer_request {
 enum transfer_report_kind {
     TRANSFER_READY = 1,        // the GPU is open
     TRANSFER_POOL_OPEN,        // descriptor: the pool's memory if this process allocated it
-    TRANSFER_POOL_REFUSED,     // it cannot be opened or no longer be filled, and nothing of it is left
+    TRANSFER_POOL_REFUSED,     // it cannot be opened, or can no longer be filled; nothing of it is left
     TRANSFER_POOL_CLOSED,      // nothing of it is in use any more
     TRANSFER_CONSUMER_REMOVED, // its release words are no longer read
     TRANSFER_CONSUMER_REFUSED, // its release words cannot be read

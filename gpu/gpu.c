@@ -90,7 +90,7 @@ void gpu_support(uint32_t simulated, char *text, size_t bytes) {
 }
 
 // Looks in the driver's list, which has a file per GPU with the line "GPU UUID:  GPU-53ce3473-...". *list: there is
-// one, and it could be read; what cannot be, for want of descriptors say, rules no GPU out.
+// one, and all of it could be read. If not, for want of descriptors, say, it does not rule out any GPU.
 static bool is_listed(const char *uuid, bool *list) {
     glob_t files;
     bool found = false;

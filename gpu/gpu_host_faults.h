@@ -21,7 +21,8 @@ int host_faults_read(struct host_faults *faults, struct error *error);
 void host_faults_delay(struct host_faults *faults, uint64_t ms);
 
 // What happens in a call that registers memory, allocates it, or queues a copy: it may take long, never end, or end the
-// process. Registering fails if it must; true: from this copy on, the GPU is lost.
+// process. host_faults_register returns an error if pinning is to fail; host_faults_copy returns true if the GPU is
+// lost from this copy on.
 int host_faults_register(struct host_faults *faults, uint64_t bytes, struct error *error);
 void host_faults_create(struct host_faults *faults, uint64_t bytes);
 bool host_faults_copy(struct host_faults *faults);

@@ -57,8 +57,8 @@ int sample_cache_create(const struct sample_cache_plan *plan, int *fd, struct er
 
 // ---- The file on disk: by the daemon, in a thread, before loaders have it ---------------------------------------
 
-// 1: the file's head says that it is of this key and plan; 0: it is of something else, or damaged. Negative errno: the
-// machine lacks what it takes to read it now, so nobody knows.
+// 1: the file's head says that it is of this key and plan; 0: it is of something else, or damaged. Negative errno: it
+// cannot be read now, so this is not known.
 int sample_cache_head_fits(int file_fd, const struct sample_cache_plan *plan,
                            const struct sample_cache_key *key);
 

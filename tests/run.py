@@ -53,7 +53,7 @@ WITH_PACKAGE = {
     "test_gpu_image_formats": "images", "test_gpu_image_reasons": "images", "test_image_cache": "images",
     "test_image_cache_disk": "images", "test_image_jpeg": "pillow", "test_image_png": "pillow", "test_image_resize": "pillow",
     "test_image_webp": "pillow", "test_images": "images", "test_images_broken": "images", "test_images_documents": "images",
-    "test_incomplete_rows": "pyarrow", "test_masks": "images",
+    "test_incomplete_rows": "pyarrow", "test_masks": "images", "test_scarce_memory": "images",
     "test_metrics": "prometheus", "test_packed_lists": "pyarrow", "test_parquet": "pyarrow", "test_pyarrow": "pyarrow",
     "test_verify_blocks": "pyarrow",
 }  # fmt: skip

@@ -73,8 +73,8 @@ static inline struct folder_file folder_files_get(const struct folder_files *fil
                                 extent->bytes};
 }
 
-// A descriptor, or negative errno. The kernel follows ".." beneath a folder only if nothing on the machine is renamed
-// meanwhile. -EAGAIN: something was, in each of several attempts, or somebody has a lease on the file.
+// A descriptor, or negative errno. The kernel follows ".." below a folder only if nothing on the machine is renamed
+// meanwhile. -EAGAIN: something was renamed during each of several attempts, or somebody has a lease on the file.
 int folder_openat2(int folder, const char *path, const struct open_how *how);
 
 // A descriptor for reading, or negative errno.

@@ -70,7 +70,7 @@ static VP8StatusCode run(const uint8_t *bytes, size_t count, WebPDecoderConfig *
         .rgba = pixels->pixels, .stride = (int)pixels->stride, .size = pixels->stride * wide->height};
     errno = 0;
     VP8StatusCode status = WebPDecode(bytes, count, config);
-    // Where it cannot set up a frame or decode transparency for want of memory, the library has other reasons.
+    // If memory runs out while it sets up a frame or decodes transparency, the library returns other codes.
     if (status != VP8_STATUS_OK && errno == ENOMEM)
         status = VP8_STATUS_OUT_OF_MEMORY;
     WebPFreeDecBuffer(&config->output);

@@ -151,7 +151,7 @@ struct chunk_plan {
     struct chunk_segment *segments;
     uint32_t extent_count;
     struct chunk_extent *extents;
-    uint32_t staged_extents; // of a sample that a stage has left for later
+    uint32_t staged_extents; // done for the sample that a stage has left for later
 };
 
 // The memory outside the slot that a plan has for stages; on average, where stored samples differ in size. Of a dataset

@@ -24,8 +24,8 @@ bool chunk_has_slow_stages(const struct chunk_plan *plan);
 // Runs the stages over `count` samples of the chunk from `first`, counted from its first sample. Several calls may
 // share a chunk, in order from the front to the end. Samples marked as failed are left out. A sample that is refused
 // is marked, then passed to `refused`.
-// False, where the plan is patient and each call has one sample: a slow stage has refused it for want of what others
-// may give back. Nothing is marked, and the next call with this sample continues with that stage.
+// False, only if the plan is patient and each call has one sample: a slow stage ran out of what others may give back.
+// Nothing is marked, and the next call with this sample continues with that stage.
 bool chunk_stage_run(struct chunk_plan *plan, uint32_t first, uint32_t count, chunk_refused *refused,
                      void *context);
 

@@ -118,7 +118,7 @@ static bool note_lack(struct job_board *board) {
 
 void job_lacks(struct job_board *board, uint32_t *attempts) {
     *attempts += note_lack(board);
-    // The pause comes in any case: until then, what is next would be tried again and again.
+    // Pause even if the last pause has only just ended; otherwise, the same thing would be tried again at once.
     board->paused_ns = 0;
 }
 

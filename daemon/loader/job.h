@@ -7,10 +7,10 @@
 // Claims a chunk and plans it. False: there is nothing to claim, or no idle job.
 bool job_start(struct job_board *board);
 
-#define JOB_ATTEMPTS 3u // per read, or of what lacks memory to be decoded, before on_error decides
+#define JOB_ATTEMPTS 3u // per read, and per image or block that lacks memory, before on_error decides
 
-// What is next could not be decoded for want of what others may give back: there is a pause before the next attempt.
-// Counts the attempt once that has lasted for two seconds.
+// The next image or block could not be decoded for want of what others may give back: there is a pause before the next
+// attempt. Counts this attempt once that has lasted for two seconds.
 void job_lacks(struct job_board *board, uint32_t *attempts);
 
 // Whether to try a read that has failed once more: counts the attempt. The attempts of reads that fail for want of what

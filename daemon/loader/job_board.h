@@ -93,9 +93,9 @@ struct job_board {
     uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
     uint64_t untold;    // failed samples without a line since
-    struct lack lack;   // of what reads and stages want
-    uint64_t paused_ns; // when the last pause for that has ended
-    bool pauses;        // before the next attempts
+    struct lack lack;   // of what reads and decoding need
+    uint64_t paused_ns; // when the last pause for it ended
+    bool pauses;        // whether to pause before the next attempts
 };
 
 // With one job; the others are made when they are wanted, as many as keep `queue_depth` reads in flight.

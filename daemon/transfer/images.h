@@ -47,8 +47,8 @@ bool images_have_room(const struct images *images);
 int images_begin(struct images *images, gpu_stream stream, const struct images_batch *batch, uint32_t *place,
                  struct error *error);
 bool images_are_decoded(const struct images *images, uint32_t place);
-// Queues the rest on the stream. 1: libjpeg has decoded some of them, or has no memory at the moment, and it is to be
-// called again. Errors are those of the GPU, and IMAGES_REFUSED.
+// Queues the rest on the stream. 1: it must be called again, because libjpeg has decoded only some of them, or has no
+// memory at the moment. Errors are those of the GPU, and IMAGES_REFUSED.
 int images_end(struct images *images, uint32_t place, struct error *error);
 
 // Host memory that is registered with the GPU. NULL: none.

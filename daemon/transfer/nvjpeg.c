@@ -8,7 +8,7 @@
 
 #include "base/sizes.h"
 
-// What dlopen may have failed for want of, which it tells in words only; 0: nothing.
+// A negative errno if no descriptor is free, which may be why dlopen failed (it reports only text); otherwise 0.
 static int lack_of_descriptors(void) {
     AUTO_CLOSE int fd = open("/", O_PATH | O_CLOEXEC);
     return fd < 0 && error_is_lack(-errno) ? -errno : 0;
@@ -40,7 +40,7 @@ static void *find(struct error *error) {
 
 static int refuse(struct error *error) {
     int err = lack_of_descriptors();
-    return err ? error_set(error, err, "nvJPEG cannot be looked for now: %s", strerror(-err)) : -ENOTSUP;
+    return err ? error_set(error, err, "cannot search for nvJPEG now: %s", strerror(-err)) : -ENOTSUP;
 }
 
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error) {

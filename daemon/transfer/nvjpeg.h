@@ -48,7 +48,7 @@ struct nvjpeg {
 #define NVJPEG_VARIABLE "FEEDD_NVJPEG"
 
 // -ENOTSUP and a sentence that says what to install or to set: there is none on this machine. -EMFILE,
-// -ENFILE: there may be one.
+// -ENFILE, -ENOMEM: no descriptor was free, so there may be one.
 int nvjpeg_load(struct nvjpeg *nvjpeg, struct error *error);
 
 #endif

@@ -43,8 +43,8 @@ int registration_cover(struct registration *registration, uint32_t slot, uint64_
 // How many bytes may be copied at once, from byte `at` of a slot on.
 uint64_t registration_run(const struct registration *registration, uint64_t at);
 
-// What it means for a pool with batches that memory which it needs could not be pinned: PINNING_LACKS, POOL_REFUSED, or
-// that the GPU is lost, with the sentence of that.
+// What a failure to pin memory for batches means for their pool: PINNING_LACKS, POOL_REFUSED, or, if the GPU is lost,
+// its error and sentence.
 int registration_judge(struct gpu *gpu, int err, struct error *error);
 
 void registration_end(struct registration *registration);

@@ -1,5 +1,4 @@
-// A library to be preloaded: in each process, decoders of JPEG and zstd find no memory for the first few things that
-// they are to decode.
+// A library to be preloaded: in each process, the first few attempts to decode JPEG or zstd run out of memory.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <zstd.h>

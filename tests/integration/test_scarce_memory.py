@@ -1,4 +1,4 @@
-"""Decoders that find no memory for a moment: they are asked again, and no sample is bad because of that."""
+"""Decoders that run out of memory for a moment are tried again, and no sample counts as bad."""
 
 import consumer
 import expected
@@ -32,7 +32,7 @@ def test_images():
 
 @harness.host_memory
 def test_images_on_a_gpu():
-    """Loaders do not take what they lack for a reason to decode an image themselves."""
+    """Loaders do not decode an image themselves because memory ran out."""
     encoded = pictures.some(40, seed=4, least=200, kinds=test_gpu_images.ALIKE)
     with test_gpu_images.serve(encoded, environment=environment(), linger=30) as feedd:
         batches = consumer.read(feedd, "pictures", 7, seed=5, device=SIMULATED)

@@ -166,7 +166,7 @@ def test_another_epoch_while_there_is_no_daemon(device):
     with support.instance() as daemon, support.loader(daemon, device=device, **SHUFFLED) as loader:
         take(iter(loader), 2)
         kill(daemon)
-        # A child that was just being started has the socket, too. A connection that it drops would mean a restart.
+        # A child that was just starting has the socket, too. A connection that it drops would look like a restart.
         harness.eventually(lambda: not daemon.processes(), 5, "its children have ended")
         for _ in range(2):
             with pytest.raises(feedd.Unavailable):

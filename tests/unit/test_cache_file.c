@@ -1,4 +1,4 @@
-// The file of a cache on disk: what is in it outlives whatever the machine lacks while it is opened.
+// The file of a cache on disk keeps its contents if memory or descriptors run out while it is opened.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Copies from slots that are pinned when a batch needs it, where that fails.
+// Copies from slots that are pinned only when a batch needs them, and pinning fails.
 #include "base/time.h"
 #include "tests/unit/copies_fixture.h"
 
@@ -72,7 +72,7 @@ static void a_lack_of_memory_that_lasts_ends_the_pool(void **state) {
     assert_non_null(strstr(said.text, "no memory to pin"));
 }
 
-static void a_gpu_that_is_lost_is_no_matter_of_the_pool(void **state) {
+static void a_lost_gpu_is_not_blamed_on_the_pool(void **state) {
     (void)state;
     open_with("fail_copy=1");
     assert_int_equal(registration_judge(at.gpu, -EIO, &said), POOL_REFUSED);
@@ -87,7 +87,7 @@ int main(void) {
         cmocka_unit_test_teardown(what_cannot_be_pinned_ends_the_pool_alone, end),
         cmocka_unit_test_teardown(a_lack_of_memory_passes, end),
         cmocka_unit_test_teardown(a_lack_of_memory_that_lasts_ends_the_pool, end),
-        cmocka_unit_test_teardown(a_gpu_that_is_lost_is_no_matter_of_the_pool, tear_down),
+        cmocka_unit_test_teardown(a_lost_gpu_is_not_blamed_on_the_pool, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

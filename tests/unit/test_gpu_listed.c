@@ -20,7 +20,7 @@
 #define THIRD  "GPU-00000000-0000-0000-0000-000000000003"
 
 static char first[] = "first", second[] = "second", *paths[] = {first, second, NULL};
-static int opened, fails_at; // of the files in the list; 0: none
+static int opened, fails_at; // files of the list; fails_at 0: none fails
 
 static FILE *made_up(const char *text) {
     return fmemopen((void *)(uintptr_t)text, strlen(text), "r");

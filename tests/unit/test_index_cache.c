@@ -140,7 +140,7 @@ static void wrong_counts_are_not_used(void **state) {
     }
 }
 
-static int lacking; // what kept indices cannot be opened for; 0: they can
+static int lacking; // the errno with which opening a kept index fails; 0: it succeeds
 
 // This replaces the C library's.
 int openat(int directory, const char *path, int flags, ...) {
@@ -155,7 +155,7 @@ int openat(int directory, const char *path, int flags, ...) {
 }
 
 // It is read the next time; a builder that makes no index leaves it to another one.
-static void a_lack_of_descriptors_is_no_lack_of_an_index(void **state) {
+static void a_lack_of_descriptors_does_not_mean_a_missing_index(void **state) {
     (void)state;
     const struct source_index known = {.known_only = true};
     struct dataset *dataset = NULL;
@@ -179,7 +179,7 @@ int main(void) {
         cmocka_unit_test(extents_beyond_the_files_are_not_used),
         cmocka_unit_test(extents_of_other_files_are_not_used),
         cmocka_unit_test(wrong_counts_are_not_used),
-        cmocka_unit_test(a_lack_of_descriptors_is_no_lack_of_an_index),
+        cmocka_unit_test(a_lack_of_descriptors_does_not_mean_a_missing_index),
     };
     return cmocka_run_group_tests(tests, keep, remove_folder);
 }

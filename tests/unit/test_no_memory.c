@@ -24,7 +24,7 @@
 #include "daemon/loader/stage/mask_size.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAILS 0 // the sanitizer has the allocator
+#define FAILS 0 // the sanitizer replaces the allocator
 #elif defined(__has_feature)
 #define FAILS (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && __GLIBC__)
 #else
@@ -65,7 +65,7 @@ EXPORTED void *aligned_alloc(size_t alignment, size_t bytes) {
 static void skip_unless_it_fails(void) {
     if (FAILS)
         return;
-    print_message("skip: a sanitizer has the allocator\n");
+    print_message("skip: a sanitizer replaces the allocator\n");
     skip();
 }
 
@@ -136,7 +136,7 @@ static void encode_png(struct bytes *to) {
     to->count = count;
 }
 
-// Neither lossless nor with transparency: libwebp 1.2 crashes where it lacks memory for that.
+// Neither lossless nor with transparency: libwebp 1.2 crashes if memory runs out meanwhile.
 static void encode_webp(struct bytes *to) {
     uint8_t *out = NULL;
     to->what = "WebP";

@@ -1,4 +1,4 @@
-// What feedctl pack finds of an earlier run: what cannot be read for now is not taken for something else.
+// What feedctl pack finds of an earlier run: what cannot be read at the moment is not mistaken for something else.
 #include <dirent.h>
 #include <errno.h>
 #include <sys/syscall.h>
@@ -10,9 +10,9 @@
 
 #define TEXT "not what feedctl pack writes"
 
-static int lacking;         // what reads fail for; 0: they do not
-static uint32_t before_it;  // how many reads do not fail first
-static bool folders_failed; // ends every folder with an error
+static int lacking;         // the errno with which reads fail; 0: they succeed
+static uint32_t before_it;  // how many reads succeed first
+static bool folders_failed; // whether readdir fails
 
 // These two replace the C library's.
 ssize_t pread(int fd, void *memory, size_t bytes, off_t offset) {

@@ -72,7 +72,7 @@ void *__wrap_malloc(size_t bytes);
 int __real_getsockopt(int socket, int level, int option, void *value, socklen_t *bytes);
 int __wrap_getsockopt(int socket, int level, int option, void *value, socklen_t *bytes);
 
-// The linker puts the second of each in the place of the C library's.
+// The linker puts each __wrap_ function in place of the C library's.
 void *__wrap_malloc(size_t bytes) {
     return failing_malloc && --failing_malloc == 0 ? NULL : __real_malloc(bytes);
 }
@@ -109,7 +109,7 @@ static void a_lack_of_memory_passes(void **state) {
 }
 
 // A client that waits for the daemon tries again after -ENOMEM, and not after -EACCES.
-static void a_lack_of_memory_is_no_refusal(void **state) {
+static void a_lack_of_memory_is_not_a_refusal(void **state) {
     id_t allowed[] = {9};
     struct dataset_config of = {.name = (char *)"numbers", .groups = {allowed, 1}};
     struct config configuration = {.datasets = &of, .dataset_count = 1};
@@ -147,7 +147,7 @@ int main(void) {
         cmocka_unit_test(they_are_those_of_the_process),
         cmocka_unit_test(as_many_as_there_are),
         cmocka_unit_test(a_lack_of_memory_passes),
-        cmocka_unit_test(a_lack_of_memory_is_no_refusal),
+        cmocka_unit_test(a_lack_of_memory_is_not_a_refusal),
         cmocka_unit_test(no_socket_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// A cache of decoded images that cannot be had for want of descriptors: the next feed of its dataset makes it, though
-// the first one still uses what there is.
+// A cache of decoded images that could not be made for want of descriptors is made for the next feed of its dataset,
+// while the first feed still exists.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,8 +94,8 @@ static void one_in_memory(void **state) {
 static void one_with_a_file(void **state) {
     (void)state;
     assert_non_null(mkdtemp(folder));
-    for (unsigned spare = 0; spare <= 2;
-         spare++) // none for the thread's end, for the folder, and for the file
+    // In turn, no descriptor is left for the thread's end, for the folder, and for the file.
+    for (unsigned spare = 0; spare <= 2; spare++)
         try_with(folder, spare);
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

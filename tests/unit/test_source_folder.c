@@ -208,7 +208,7 @@ static void test_lack_of_descriptors_and_memory(void **state) {
     }
 }
 
-// Then a row is looked at again; it never becomes a sample that is incomplete.
+// The row is looked up again; it never becomes an incomplete sample.
 static void test_renaming_elsewhere(void **state) {
     static const char list[] = "file\na/../a/1\na/2\nmissing\n";
     static const char keys[] = "format = folder\npath = " ROOT "\ncsv = list.csv\ncsv_file = file\n"

@@ -277,7 +277,7 @@ static void a_slow_stage_that_lacks_memory_is_tried_again(void **state) {
     fixture_close(&loader);
 }
 
-static void memory_is_not_waited_for_without_end(void **state) {
+static void memory_is_not_waited_for_indefinitely(void **state) {
     (void)state;
     struct test_loader loader;
     open_slow(&loader, ON_ERROR_SKIP);
@@ -290,7 +290,7 @@ static void memory_is_not_waited_for_without_end(void **state) {
     assert_non_null(strstr(text, ": no memory for its image"));
     assert_int_equal(fixture_counter(&loader, LOADER_skipped), 2);
     assert_true(is_skipped(&loader, 0, 5) && is_skipped(&loader, 0, 6));
-    assert_int_equal(UINT32_MAX - slow.lacks[6], 3); // it keeps its attempts
+    assert_int_equal(UINT32_MAX - slow.lacks[6], 3); // sample 6 has three attempts of its own
     check_slow(&loader);
     fixture_close(&loader);
 }
@@ -373,7 +373,7 @@ int main(void) {
                                        cmocka_unit_test(reads_continue_while_stages_run),
                                        cmocka_unit_test(a_slow_stage_does_not_hoard_chunks),
                                        cmocka_unit_test(a_slow_stage_that_lacks_memory_is_tried_again),
-                                       cmocka_unit_test(memory_is_not_waited_for_without_end),
+                                       cmocka_unit_test(memory_is_not_waited_for_indefinitely),
                                        cmocka_unit_test(a_stage_says_what_it_takes)};
     return cmocka_run_group_tests_name("stage", tests, NULL, NULL);
 }

@@ -136,7 +136,7 @@ static void memory_is_waited_for(void **state) {
     close_images();
 }
 
-static void memory_is_not_waited_for_without_end(void **state) {
+static void memory_is_not_waited_for_indefinitely(void **state) {
     (void)state;
     open_images(true);
     const uint64_t began = monotonic_ns();
@@ -270,7 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nobody_can_decode_is_black),
         cmocka_unit_test(memory_is_waited_for),
-        cmocka_unit_test(memory_is_not_waited_for_without_end),
+        cmocka_unit_test(memory_is_not_waited_for_indefinitely),
         cmocka_unit_test(memory_is_not_used_again_too_early),
         cmocka_unit_test(batches_of_any_size_find_memory),
         cmocka_unit_test(a_feed_that_tolerates_nothing_is_told),

@@ -30,10 +30,10 @@ struct block_found {
 struct block_result {
     struct block_found found;   // .decoded is NULL: it could not be had:
     int code;                   // negative errno
-    bool damaged;               // it was read, and is not what can be decoded
+    bool damaged;               // it was read, but its bytes are not valid
     uint32_t file;              // the request's
     uint64_t offset;            // what could not be read, or where the block begins
-    const char *sentence;       // NULL unless it was read
+    const char *sentence;       // why it could not be decoded; NULL: it could, or it was not read
     struct block_wait *waiting; // linked, in the order in which they came
 };
 typedef void block_loaded(void *context, const struct block_result *result);
@@ -72,8 +72,8 @@ bool block_cache_has_read(const struct block_cache *cache);
 bool block_cache_waits_for_others(const struct block_cache *cache);
 bool block_cache_is_at_rest(const struct block_cache *cache);
 
-// Decodes the block that was read first, and tells. There must be one. False, where `patient`: there was no memory, and
-// nobody has been told; it is decoded again with the next call.
+// Decodes the block that was read first, and reports it. There must be one. False, only if `patient`: memory ran out,
+// nothing was reported, and the next call decodes the block again.
 bool block_cache_decode(struct block_cache *cache, bool patient, block_loaded *loaded, void *context);
 
 // The file of the block of which no read has come back for longest, and since when; false: none is being read.

@@ -19,7 +19,7 @@
 
 #define BLOCK_BYTES 512u // copied per call, while as many are fetched
 #define AHEAD_BYTES 4096u
-// From here on, a piece is copied in one call: the processor fetches it by itself, except for what it begins with.
+// Pieces of this size or more are copied in one call: the processor fetches all but their first bytes by itself.
 #define LARGE_BYTES 4096u
 #define BEGIN_BYTES 256u
 

@@ -39,7 +39,8 @@ static struct image_orientation orientation_of(const struct gpu_image_stage *sel
     return *image_orientation(header.orientation);
 }
 
-// An enum image_gpu_fit: unless it fits, the CPU has to make the image, or to say what is wrong with it. -ENOMEM.
+// Returns an enum image_gpu_fit, or -ENOMEM. Unless the image fits, the CPU has to make it, or to say what is wrong
+// with it.
 static int plan_for_gpu(struct gpu_image_stage *self, const uint8_t *bytes, size_t count,
                         const struct image_place *place, struct image_record *record, struct error *error) {
     struct image_jpeg_survey survey;

@@ -245,8 +245,8 @@ static int refuse_for_now(const struct list *list, uint64_t line, const char *na
     return builder_refuse(
         list->builder, -EAGAIN, list->file->path,
         "line %" PRIu64
-        ": found \"%.120s\", wanted a path without \"..\", which cannot be followed now because"
-        " other programs keep renaming files",
+        ": found \"%.120s\", wanted a path without \"..\": other programs keep renaming files, so it"
+        " cannot be followed now",
         line, name);
 }
 

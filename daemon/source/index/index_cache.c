@@ -223,7 +223,7 @@ static int load(struct index_cache *cache, const struct index_field *fields, uin
     struct head head;
     uint64_t bytes = 0, samples = 0;
     AUTO_CLOSE int fd = cache->folder ? open_kept(cache, &bytes) : -ENOENT;
-    // The index may be there, and takes long to make. A builder that makes none leaves it to one that does.
+    // The index may exist, and a new one takes long to make. A builder that makes none leaves this to one that does.
     if (error_is_lack(fd) && !cache->builder->known_index_only)
         return builder_refuse_open(cache->builder, fd, cache->folder);
     if (fd < 0 || !read_head(cache, fd, bytes, counts, file_count, &head))

@@ -53,11 +53,9 @@ static int refuse_unknown(struct session *session, const char *wanted, struct er
 
 static int refuse_use(const struct session *session, const struct dataset_config *of, struct error *error) {
     if (session->groups.lack)
-        return error_set(
-            error, session->groups.lack,
-            "whether you may use dataset %s is not known now, because your groups cannot be read:"
-            " %s",
-            of->name, strerror(-session->groups.lack));
+        return error_set(error, session->groups.lack,
+                         "cannot tell whether you may use dataset %s, because your groups cannot be read: %s",
+                         of->name, strerror(-session->groups.lack));
     if (of->mix)
         return error_set(error, -EACCES,
                          "you may not use mix %s: ask the administrator to add you to allow_users or"
@@ -75,7 +73,7 @@ int admission_find(struct session *session, const char *name, const struct datas
     size_t i;
     if (!datasets_find(supervisor, name, &i))
         return refuse_unknown(session, name, error);
-    session->groups.lack = 0; // it may be of another dataset
+    session->groups.lack = 0; // it may be left over from another dataset
     if (!may_use(session, i))
         return refuse_use(session, &supervisor->config->datasets[i], error);
     *dataset = supervisor->datasets[i];

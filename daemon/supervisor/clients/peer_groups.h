@@ -8,7 +8,7 @@
 
 struct peer_groups {
     bool known;
-    int lack;   // negative errno, if memory ran out when they were last to be read; else 0
+    int lack;   // negative errno if memory ran out when they were last read; else 0
     gid_t *ids; // besides the primary group, which SO_PEERCRED reports
     size_t count;
 };

@@ -59,7 +59,7 @@ struct device {
     bool asked_engine;           // the process was started to open its engine
     enum transfer_engine engine; // of the last process that was READY
     char engine_why[256];        // with ENGINE_MISSING or ENGINE_FAILED: a sentence
-    uint64_t ready_ns;           // when it said so
+    uint64_t ready_ns;           // when that process became READY
     uint64_t closed_ns;          // when it last reported that it had closed a pool
     uint64_t in_driver_ns;       // when it was last seen to wait for the driver
 };

@@ -17,7 +17,7 @@ enum cache_state {
     CACHE_NEW,
     CACHE_OPENING, // in a thread
     CACHE_OPEN,
-    CACHE_FAILED, // tried again for the next feed: after a lack, or once no feed uses it
+    CACHE_FAILED, // tried again for the next feed if it failed for a lack, or once no feed uses it
 };
 
 static const struct state cache_states[] = {
@@ -86,7 +86,7 @@ static void leave_task(struct user_cache *cache) {
     cache->task = NULL;
 }
 
-// But for its descriptors.
+// Frees all but its descriptors.
 static void forget(struct user_cache *cache) {
     LIST_REMOVE(cache, link);
     leave_task(cache);
@@ -259,7 +259,7 @@ static int begin_memory(struct user_cache *cache, struct error *error) {
 
 static void begin(struct user_cache *cache, const struct dataset *dataset) {
     struct error error = {0};
-    leave_task(cache); // that has failed
+    leave_task(cache); // of the attempt that failed
     cache->begun_ns = monotonic_ns();
     int err = make_room(cache, &error);
     if (!err)

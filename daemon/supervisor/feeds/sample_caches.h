@@ -10,7 +10,7 @@
 #include "daemon/supervisor/processes/loader_process.h"
 
 // Finds or makes the caches of the feed's dataset, or of its sources. One with a file is opened in a thread. If a cache
-// is not to be had, samples are decoded each time, and the log says why. What failed for a lack is tried again here.
+// is not to be had, samples are decoded each time, and the log says why. Tries again what failed for a lack.
 void sample_caches_begin(struct served_feed *feed);
 
 // Whether loaders can start: none is still being opened, or storage has not answered for loader_timeout. Loaders that

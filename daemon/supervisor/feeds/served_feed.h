@@ -64,7 +64,7 @@ struct served_feed {
     struct ring ring;
     struct block_share_plan share; // of decoded blocks; zeros: its loaders share none
     int share_fd;
-    bool share_lacks; // there was no descriptor or memory for it; tried again for the next loader
+    bool share_lacks; // descriptors or memory ran out when it was made; tried again for the next loader
     struct user_cache *
         *caches; // of decoded images, for each source of a mix, else for the dataset; NULL: none
     uint32_t cache_count;

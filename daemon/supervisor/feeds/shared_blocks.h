@@ -8,7 +8,7 @@
 #include "daemon/supervisor/processes/loader_process.h"
 
 // If the feed's dataset has blocks and the feed several loaders. If there is no such memory to be had, or the dataset
-// has too many blocks, each loader decodes for itself, and after a lack, those that start before it has passed.
+// has too many blocks, each loader decodes for itself. After a lack, only loaders that started before it ended do.
 void shared_blocks_open(struct served_feed *feed);
 
 // Gives the memory back, off the loop: no loader of the feed is left that has it mapped.
@@ -18,7 +18,7 @@ void shared_blocks_close(struct served_feed *feed);
 // then it is feed->share.arenas.
 uint32_t shared_blocks_arena(const struct served_feed *feed);
 
-// For the next loader: the feed's memory, and its arena there.
+// Fills in the feed's shared memory and the arena there for the next loader.
 void shared_blocks_lend(struct served_feed *feed, struct loader_start *start);
 
 #endif
