@@ -16,9 +16,10 @@ struct lack {
     uint64_t seen_ns;  // when something last failed for it
 };
 
-// Records a failure for a lack. True: the lack has lasted for two seconds.
-static inline bool lack_lasts(struct lack *lack, uint64_t now_ns) {
-    if (now_ns > lack->seen_ns + LACK_OVER_NS)
+// Records that an attempt, which began at `began_ns`, has failed for a lack. True: the lack has lasted for two seconds.
+static inline bool lack_lasts(struct lack *lack, uint64_t began_ns, uint64_t now_ns) {
+    // Attempts may take longer than that, and are no reason to believe that it was over in between.
+    if (began_ns > lack->seen_ns + LACK_OVER_NS)
         lack->since_ns = now_ns;
     lack->seen_ns = now_ns;
     return now_ns >= lack->since_ns + LACK_MOST_NS;

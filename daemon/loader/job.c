@@ -42,7 +42,7 @@ bool job_start(struct job_board *board) {
     job->failed = false;
     job->file = 0;
     job->offset = job->sample = 0;
-    int err = chunk_plan_fill(&job->plan, &job->claim, board->plan_flags);
+    int err = job_board_plan(board, job, &job->claim);
     if (err) {
         // No memory for encoded samples; or ring and dataset contradict each other, which chunk_plan_init has ruled
         // out.
@@ -111,21 +111,25 @@ void job_add_read(struct job_board *board, struct read_request *request) {
     board->retries_end = &request->next;
 }
 
-static bool note_lack(struct job_board *board) {
+void job_lacks(struct job_board *board, uint64_t began_ns, uint32_t *attempts) {
+    *attempts += lack_lasts(&board->decode_lack, began_ns, monotonic_ns());
     board->pauses = true;
-    return lack_lasts(&board->lack, monotonic_ns());
-}
-
-void job_lacks(struct job_board *board, uint32_t *attempts) {
-    *attempts += note_lack(board);
     // Pause even if the last pause has only just ended; otherwise, the same thing would be tried again at once.
     board->paused_ns = 0;
 }
 
 bool job_tries_again(struct job_board *board, struct read_request *request) {
     // -EAGAIN: somebody has a lease on the file.
-    const bool lacks = error_is_lack(request->result) || request->result == -EAGAIN;
-    return (lacks && !note_lack(board)) || ++request->attempts < JOB_ATTEMPTS;
+    const uint64_t now = monotonic_ns();
+    if (!error_is_lack(request->result) && request->result != -EAGAIN) {
+        request->lacks = false;
+        return ++request->attempts < JOB_ATTEMPTS;
+    }
+    board->pauses = true;
+    // If the last attempt failed likewise, the lack has not been over, however long the rounds took.
+    const uint64_t began = request->lacks ? board->read_lack.seen_ns : now;
+    request->lacks = true;
+    return !lack_lasts(&board->read_lack, began, now) || ++request->attempts < JOB_ATTEMPTS;
 }
 
 // A read of several samples is retried sample by sample, so that one bad sector costs one sample.

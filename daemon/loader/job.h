@@ -11,7 +11,7 @@ bool job_start(struct job_board *board);
 
 // The next image or block could not be decoded for want of what others may give back: there is a pause before the next
 // attempt. Counts this attempt once that has lasted for two seconds.
-void job_lacks(struct job_board *board, uint32_t *attempts);
+void job_lacks(struct job_board *board, uint64_t began_ns, uint32_t *attempts);
 
 // Whether to try a read that has failed once more: counts the attempt. The attempts of reads that fail for want of what
 // others may give back count only once that has lasted for two seconds; there are pauses between them.

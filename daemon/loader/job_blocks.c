@@ -125,7 +125,7 @@ void job_blocks_decode(struct job_board *board) {
     if (done)
         board->blocks_lacking = 0;
     else
-        job_lacks(board, &board->blocks_lacking);
+        job_lacks(board, began, &board->blocks_lacking);
     const struct block_counts after = block_cache_counts(board->blocks);
     if (after.decoded > before.decoded)
         latency_add(&board->stats->latencies[LOADER_LATENCY_decode], took / (after.decoded - before.decoded),

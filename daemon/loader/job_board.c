@@ -1,5 +1,7 @@
 #include "daemon/loader/job_board.h"
 
+#include <time.h>
+
 #include "base/sizes.h"
 #include "base/states.h"
 #include "daemon/loader/chunk_varying.h"
@@ -13,6 +15,8 @@
 // Of that, what idle jobs keep together: the kernel clears memory that was given back before it gives it out again.
 #define KEPT_MEMORY (8u << 20)
 #define SPARE_JOBS  2u
+// A second in all, since nothing else is done meanwhile: less than any loader_timeout.
+#define PLAN_PAUSES 20u
 
 static const struct state states[] = {
     [JOB_IDLE] = {"idle", STATE(JOB_READING)},
@@ -128,6 +132,16 @@ static void keep_some(const struct job_board *board, struct job *latest) {
             if (chunk_varying_bytes(&job->plan))
                 last = job;
         chunk_varying_trim(&last->plan);
+    }
+}
+
+int job_board_plan(const struct job_board *board, struct job *job, const struct ring_claim *claim) {
+    int err;
+    for (uint32_t attempt = 0;; attempt++) {
+        err = chunk_plan_fill(&job->plan, claim, board->plan_flags);
+        if (!error_is_lack(err) || attempt == PLAN_PAUSES)
+            return err;
+        nanosleep(&(struct timespec){.tv_nsec = LACK_PAUSE_NS}, NULL);
     }
 }
 

@@ -92,8 +92,8 @@ struct job_board {
     uint64_t latest_ns; // when the job was claimed that was claimed last of those whose reads came back
     uint64_t told_ns;   // when the second began in which `told` lines about failed samples were written
     uint32_t told;
-    uint64_t untold;    // failed samples without a line since
-    struct lack lack;   // of what reads and decoding need
+    uint64_t untold; // failed samples without a line since
+    struct lack read_lack, decode_lack;
     uint64_t paused_ns; // when the last pause for it ended
     bool pauses;        // whether to pause before the next attempts
 };
@@ -107,6 +107,9 @@ int job_board_add(struct job_board *board, struct error *error);
 
 // Whether the stored samples of jobs that are not idle leave memory for another job; it may take any amount.
 bool job_board_has_room(const struct job_board *board);
+
+// Plans the reads of a claim. Memory for encoded samples is waited for. -ENOMEM, or what else chunk_plan_fill finds.
+int job_board_plan(const struct job_board *board, struct job *job, const struct ring_claim *claim);
 
 // Makes a job idle that has been reported.
 void job_board_end(struct job_board *board, struct job *job);

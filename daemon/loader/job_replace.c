@@ -51,7 +51,7 @@ static int fill_plan(struct job_board *board, struct job *job) {
     claim.first_position += place;
     claim.count = 1;
     job->plan.samples[0] = find_sample(board, &claim, job->attempt);
-    return chunk_plan_fill(&job->plan, &claim, board->plan_flags);
+    return job_board_plan(board, job, &claim);
 }
 
 bool job_replace_next(struct job_board *board, struct job *job) {

@@ -73,7 +73,7 @@ void job_stage_slice(struct job_board *board) {
     const bool done = chunk_stage_run(&job->plan, job->staged, count, take_refusal, &refusals);
     job->staged_ns += job_clock_spend(&board->clock, counter) - before;
     if (!done) {
-        job_lacks(board, &job->lacking);
+        job_lacks(board, before, &job->lacking);
         return;
     }
     job->lacking = 0;

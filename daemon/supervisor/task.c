@@ -66,6 +66,8 @@ int task_start(struct poll_set *set, const struct task_work *work, struct task *
         task->event_fd < 0 ? -errno : poll_set_add(set, &task->event, task->event_fd, EPOLLIN, on_event);
     if (!err)
         err = thread_start(run, task);
+    if (err == -EAGAIN)
+        err = -ENOMEM; // there may be a thread later, too
     if (!err) {
         *started = task;
         return 0;

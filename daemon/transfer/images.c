@@ -349,8 +349,9 @@ static int decode_with_library(struct images *images, struct work *work, struct 
         }
         uint8_t *planes = images->planes.memory + held++ * images->area;
         pixels += (uint64_t)job->record->image_width * job->record->image_height;
+        const uint64_t began = monotonic_ns();
         err = image_jpeg_planes(images->jpeg, job->bytes, job->record->bytes, job->record, planes, &why);
-        if (error_is_lack(err) && !lack_lasts(&images->lack, monotonic_ns())) {
+        if (error_is_lack(err) && !lack_lasts(&images->lack, began, monotonic_ns())) {
             err = 0;
             break; // it is tried again later
         }

@@ -1,6 +1,8 @@
-// A library to be preloaded: in each process, the first few attempts to decode JPEG or zstd run out of memory.
+// A library to be preloaded: in each process, the first few attempts to decode JPEG or zstd run out of memory, and so do
+// those to allocate aligned memory, which loaders do for encoded samples.
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -10,6 +12,12 @@
 
 #define VISIBLE  __attribute__((visibility("default")))
 #define ATTEMPTS 5u
+
+VISIBLE void *aligned_alloc(size_t alignment, size_t bytes) {
+    static unsigned attempts;
+    void *memory = NULL;
+    return attempts++ < ATTEMPTS || posix_memalign(&memory, alignment, bytes) != 0 ? NULL : memory;
+}
 
 VISIBLE boolean jpeg_start_decompress(j_decompress_ptr image) {
     static boolean (*start)(j_decompress_ptr);

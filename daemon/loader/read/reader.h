@@ -33,7 +33,8 @@ struct read_request {
     int32_t
         result; // at completion: 0, or negative errno (-ENODATA: the file ended early); before, the reader's
     uint8_t attempts;                    // the caller's
-    bool finished;                       // the caller's: its completion was reported
+    bool lacks : 1;                      // the caller's: the last attempt failed for a lack
+    bool finished : 1;                   // the caller's: its completion was reported
     uint16_t segment;                    // the planner's: see chunk.h
     void *chunk;                         // the caller's
     uint32_t first_sample, sample_count; // which samples of the chunk it serves: see chunk.h
@@ -42,6 +43,8 @@ struct read_request {
         void *bounce;              // the reader's
     };
 };
+
+_Static_assert(sizeof(struct read_request) == 64, "a cache line");
 
 // What is known of a request's file before it is opened: all files of folders are alike.
 static inline const struct dataset_file *read_request_file(const struct dataset_layout *layout,

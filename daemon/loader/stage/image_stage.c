@@ -57,8 +57,9 @@ static int run_cached(struct image_stage *self, const struct stage_run *run, con
     if (cached.pixels) {
         const struct image image = {(uint8_t *)(uintptr_t)cached.pixels, cached.width, cached.height,
                                     channels, (size_t)cached.width * channels};
-        self->cache->counts.found++;
-        return guarded_cache_run(self->cache, self->pipeline, &image, place, to, error);
+        const int err = guarded_cache_run(self->cache, self->pipeline, &image, place, to, error);
+        self->cache->counts.found += !error_is_lack(err); // then it is tried again
+        return err;
     }
     // Where there is no room, only what is delivered has to be resized.
     return self->cache->full
