@@ -244,6 +244,7 @@ $(BUILD)/tests/fake_nvjpeg.so: $(BUILD)/obj/tests/unit/fake_nvjpeg.o
 	$(Q)$(LINK) -shared -o $@ $^
 
 $(BUILD)/tests/test_peer_groups: LINK += -Wl,--wrap=malloc,--wrap=getsockopt
+$(BUILD)/tests/test_transfer_images: LINK += -Wl,--wrap=jpeg_read_raw_data
 
 $(BUILD)/tests/test_nvjpeg: | $(BUILD)/tests/fake_nvjpeg.so
 

@@ -314,7 +314,7 @@ static void test_a_batch_that_nobody_waits_for(void **state) {
 
 static void test_a_batch_that_nobody_in_a_pool_waits_for(void **state) {
     (void)state;
-    struct fixture pool;
+    static struct fixture pool; // closed after the test
     open_fixture(&fixture, 1, 1, &alone);
     open_pool(&pool, &fixture, 3);
     struct consumer *consumer = join(&pool, 0, 0, &anywhere, 2);

@@ -1,5 +1,4 @@
 // Batches whose images a transfer process has decoded: what becomes of those that nobody can decode, and of memory.
-#include <dlfcn.h>
 
 #include "base/sizes.h"
 #include "base/time.h"
@@ -97,13 +96,14 @@ static void what_nobody_can_decode_is_black(void **state) {
 // libjpeg finds no memory before this.
 static uint64_t no_memory_until_ns;
 
-__attribute__((visibility("default"))) JDIMENSION jpeg_read_raw_data(j_decompress_ptr image, JSAMPIMAGE rows,
-                                                                     JDIMENSION lines) {
-    JDIMENSION (*read_rows)(j_decompress_ptr, JSAMPIMAGE, JDIMENSION);
-    *(void **)&read_rows = dlsym(RTLD_NEXT, "jpeg_read_raw_data");
+JDIMENSION __real_jpeg_read_raw_data(j_decompress_ptr image, JSAMPIMAGE rows, JDIMENSION lines);
+JDIMENSION __wrap_jpeg_read_raw_data(j_decompress_ptr image, JSAMPIMAGE rows, JDIMENSION lines);
+
+// The linker puts it in place of libjpeg's.
+JDIMENSION __wrap_jpeg_read_raw_data(j_decompress_ptr image, JSAMPIMAGE rows, JDIMENSION lines) {
     if (monotonic_ns() < no_memory_until_ns)
         ERREXIT1(image, JERR_OUT_OF_MEMORY, 0);
-    return read_rows(image, rows, lines);
+    return __real_jpeg_read_raw_data(image, rows, lines);
 }
 
 // Returns how many images are black.
