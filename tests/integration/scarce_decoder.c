@@ -1,5 +1,5 @@
-// A library to be preloaded: in each process, the first few attempts to decode JPEG or zstd run out of memory, and so do
-// those to allocate aligned memory, which loaders do for encoded samples.
+// A library to be preloaded. In each process, the first few attempts to decode JPEG or zstd run out of memory, and so
+// do those to allocate aligned memory, which loaders do for encoded samples.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
