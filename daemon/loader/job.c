@@ -119,8 +119,8 @@ void job_lacks(struct job_board *board, uint64_t began_ns, uint32_t *attempts) {
 }
 
 bool job_tries_again(struct job_board *board, struct read_request *request) {
-    // -EAGAIN: somebody has a lease on the file.
     const uint64_t now = monotonic_ns();
+    // -EAGAIN: somebody has a lease on the file.
     if (!error_is_lack(request->result) && request->result != -EAGAIN) {
         request->lacks = false;
         return ++request->attempts < JOB_ATTEMPTS;

@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-// After stdio.h, which it needs.
-#include <jpeglib.h>
 #include <malloc.h>
 
 #include "base/sizes.h"
@@ -17,46 +15,9 @@
 #include "daemon/image/exif.h"
 #include "daemon/image/jpeg.h"
 #include "daemon/image/jpeg_end.h"
-
-#define WIDTH  203u
-#define HEIGHT 101u
-
-struct bytes {
-    uint8_t at[200000];
-    size_t count;
-};
+#include "tests/unit/encoded_jpeg.h"
 
 static struct image_decoder *decoder;
-
-static void encode(struct bytes *jpeg, uint32_t width, uint32_t height, bool progressive) {
-    struct jpeg_compress_struct library;
-    struct jpeg_error_mgr errors;
-    uint8_t *row = malloc((size_t)3 * width);
-    uint8_t *out = jpeg->at;
-    unsigned long count = sizeof jpeg->at;
-    assert_non_null(row);
-    library.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&library);
-    jpeg_mem_dest(&library, &out, &count);
-    library.image_width = width;
-    library.image_height = height;
-    library.input_components = 3;
-    library.in_color_space = JCS_RGB;
-    jpeg_set_defaults(&library);
-    if (progressive)
-        jpeg_simple_progression(&library);
-    jpeg_start_compress(&library, TRUE);
-    for (uint32_t y = 0; y < height; y++) {
-        for (uint32_t i = 0; i < 3 * width; i++)
-            row[i] = (uint8_t)(i * 3 + y * y + (i * y >> 4));
-        jpeg_write_scanlines(&library, &row, 1);
-    }
-    jpeg_finish_compress(&library);
-    jpeg_destroy_compress(&library);
-    free(row);
-    assert_ptr_equal(out, jpeg->at);
-    jpeg->count = count;
-}
 
 static struct image_request request_of(const struct bytes *bytes) {
     struct error error = {0};
@@ -73,9 +34,9 @@ static int decode(const struct bytes *bytes, const struct image_request *request
 }
 
 static void headers_are_read(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     const struct image_header header = request_of(&jpeg).header;
     assert_int_equal(header.format, IMAGE_JPEG);
     assert_int_equal(header.width, WIDTH);
@@ -97,11 +58,11 @@ static void what_is_no_image_is_refused(void **state) {
 
 // Whatever the bytes are cut to, there is an answer.
 static void any_beginning_is_tolerated(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image_header header;
     struct error error;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     bool known = false;
     for (size_t count = 0; count < 700; count++) {
         int err = image_read_header(jpeg.at, count, &header, &error);
@@ -119,11 +80,11 @@ static uint8_t *frame(struct bytes *jpeg) {
 }
 
 static void sizes_are_bounded(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image_header header;
     struct error error;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     memcpy(frame(&jpeg), "\xff\x00\x11\x00", 4); // 4352 x 65280
     assert_int_equal(image_read_header(jpeg.at, jpeg.count, &header, &error), -EFBIG);
     assert_non_null(strstr(error.text, "4352 x 65280"));
@@ -133,13 +94,13 @@ static void sizes_are_bounded(void **state) {
 }
 
 static void other_bytes_than_the_headers_are_refused(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image pixels;
     struct error error;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     const struct image_request request = request_of(&jpeg);
-    encode(&jpeg, WIDTH + 1, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH + 1, HEIGHT, 2, false);
     assert_int_equal(decode(&jpeg, &request, &pixels, &error), -EBADMSG);
     assert_non_null(strstr(error.text, "204 x 101 pixels, wanted 203 x 101"));
     jpeg.at[0] = 0;
@@ -150,11 +111,11 @@ static void rectangles_outside_are_refused(void **state) {
     static const struct image_rect outside[] = {
         {0, 0, 0, 1},     {0, 0, 1, 0},      {WIDTH, 0, 1, 1},      {0, HEIGHT, 1, 1},
         {1, 0, WIDTH, 1}, {0, 1, 1, HEIGHT}, {UINT32_MAX, 0, 2, 1}, {5, 0, UINT32_MAX, 1}};
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image pixels;
     struct error error;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     struct image_request request = request_of(&jpeg);
     for (size_t i = 0; i < COUNT_OF(outside); i++) {
         request.rect = outside[i];
@@ -167,11 +128,11 @@ static void rectangles_outside_are_refused(void **state) {
 
 // An image whose last scan comes again and again.
 static void scans_are_bounded(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image pixels;
     struct error error;
     (void)state;
-    encode(&jpeg, 16, 16, true);
+    encode_sized(&jpeg, 16, 16, 2, true);
     struct image_request request = request_of(&jpeg);
     assert_int_equal(decode(&jpeg, &request, &pixels, &error), 0);
     size_t last = jpeg.count;
@@ -189,13 +150,13 @@ static void scans_are_bounded(void **state) {
 
 // After an error, and after images of other sizes, the decoder is as good as new.
 static void a_decoder_is_used_again(void **state) {
-    struct bytes jpeg, broken;
+    static struct bytes jpeg, broken;
     struct image pixels;
     struct error error;
     uint8_t first[3 * WIDTH];
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
-    encode(&broken, WIDTH, HEIGHT, true);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
+    encode_sized(&broken, WIDTH, HEIGHT, 2, true);
     struct image_request request = request_of(&jpeg);
     assert_int_equal(decode(&jpeg, &request, &pixels, &error), 0);
     memcpy(first, pixels.pixels, sizeof first);
@@ -228,12 +189,12 @@ static void ends_are_found(void **state) {
 
 // Whichever rows are wanted, and wherever the bytes end.
 static void missing_bytes_are_found(void **state) {
-    struct bytes jpeg;
+    static struct bytes jpeg;
     struct image pixels;
     struct error error;
     uint32_t refused = 0;
     (void)state;
-    encode(&jpeg, WIDTH, HEIGHT, false);
+    encode_sized(&jpeg, WIDTH, HEIGHT, 2, false);
     struct image_request all = request_of(&jpeg), above = all;
     above.rect = (struct image_rect){5, 0, 20, 3};
     const size_t whole = jpeg.count;

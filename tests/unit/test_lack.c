@@ -1,4 +1,4 @@
-// When what the machine is short of counts as lasting.
+// When what the machine is short of counts as lasting, and what that means for reads.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/lack.h"
+#include "daemon/loader/job.h"
 
 #define START (100 * NS_PER_S)
 
@@ -41,11 +42,29 @@ static void a_lack_that_was_over_begins_anew(void **state) {
     assert_false(lack_lasts(&lack, lack.seen_ns + LACK_OVER_NS + 1, lack.seen_ns + LACK_OVER_NS + 1));
 }
 
+// However long the rounds between its attempts take, a read ends; and what decoding lacks costs reads nothing.
+static void a_read_in_slow_rounds(void **state) {
+    struct job_board board = {0};
+    struct read_request request = {.result = -EMFILE};
+    (void)state;
+    board.decode_lack.since_ns = 1;
+    board.decode_lack.seen_ns = monotonic_ns();
+    assert_true(job_tries_again(&board, &request));
+    assert_int_equal(request.attempts, 0);
+    for (uint32_t attempt = 1; attempt <= JOB_ATTEMPTS; attempt++) {
+        board.read_lack.since_ns = monotonic_ns() - LACK_MOST_NS;
+        board.read_lack.seen_ns = monotonic_ns() - LACK_OVER_NS - NS_PER_MS;
+        assert_int_equal(job_tries_again(&board, &request), attempt < JOB_ATTEMPTS);
+        assert_int_equal(request.attempts, attempt);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lack_lasts_after_two_seconds),
         cmocka_unit_test(attempts_may_be_long),
         cmocka_unit_test(a_lack_that_was_over_begins_anew),
+        cmocka_unit_test(a_read_in_slow_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

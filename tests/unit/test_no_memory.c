@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-// After stdio.h, which it needs.
-#include <jpeglib.h>
 #include <lz4frame.h>
 #include <png.h>
 #include <webp/encode.h>
@@ -22,6 +20,7 @@
 #include "daemon/image/codec.h"
 #include "daemon/loader/block/block_cache.h"
 #include "daemon/loader/stage/mask_size.h"
+#include "tests/unit/encoded_jpeg.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FAILS 0 // the sanitizer replaces the allocator
@@ -89,10 +88,9 @@ static uint32_t fail_each(int run(void *, struct error *), void *context) {
 
 // ---- Images ------------------------------------------------------------------------------------------------
 
-struct bytes {
+struct picture {
     const char *what;
-    uint8_t at[200000];
-    size_t count;
+    struct bytes file;
 };
 
 static uint8_t drawn[SIDE * SIDE * 4];
@@ -102,52 +100,32 @@ static void draw(void) {
         drawn[i] = (uint8_t)(i * 3 + i / SIDE * i / 7);
 }
 
-static void encode_jpeg(struct bytes *to, bool progressive) {
-    struct jpeg_compress_struct library;
-    struct jpeg_error_mgr errors;
-    uint8_t *out = to->at;
-    unsigned long count = sizeof to->at;
-    library.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&library);
-    jpeg_mem_dest(&library, &out, &count);
-    library.image_width = library.image_height = SIDE;
-    library.input_components = 3;
-    library.in_color_space = JCS_RGB;
-    jpeg_set_defaults(&library);
-    if (progressive)
-        jpeg_simple_progression(&library);
-    jpeg_start_compress(&library, TRUE);
-    for (uint32_t y = 0; y < SIDE; y++) {
-        uint8_t *row = drawn + (size_t)y * SIDE * 3;
-        jpeg_write_scanlines(&library, &row, 1);
-    }
-    jpeg_finish_compress(&library);
-    jpeg_destroy_compress(&library);
+static void encode_jpeg(struct picture *to, bool progressive) {
     to->what = "JPEG";
-    to->count = count;
+    encode_sized(&to->file, SIDE, SIDE, 2, progressive);
 }
 
-static void encode_png(struct bytes *to) {
+static void encode_png(struct picture *to) {
     png_image image = {
         .version = PNG_IMAGE_VERSION, .width = SIDE, .height = SIDE, .format = PNG_FORMAT_RGBA};
-    png_alloc_size_t count = sizeof to->at;
-    assert_true(png_image_write_to_memory(&image, to->at, &count, 0, drawn, 0, NULL));
+    png_alloc_size_t count = sizeof to->file.at;
+    assert_true(png_image_write_to_memory(&image, to->file.at, &count, 0, drawn, 0, NULL));
     to->what = "PNG";
-    to->count = count;
+    to->file.count = count;
 }
 
 // Neither lossless nor with transparency: libwebp 1.2 crashes if memory runs out meanwhile.
-static void encode_webp(struct bytes *to) {
+static void encode_webp(struct picture *to) {
     uint8_t *out = NULL;
     to->what = "WebP";
-    to->count = WebPEncodeRGB(drawn, SIDE, SIDE, SIDE * 3, 80, &out);
-    assert_in_range(to->count, 1, sizeof to->at);
-    memcpy(to->at, out, to->count);
+    to->file.count = WebPEncodeRGB(drawn, SIDE, SIDE, SIDE * 3, 80, &out);
+    assert_in_range(to->file.count, 1, sizeof to->file.at);
+    memcpy(to->file.at, out, to->file.count);
     WebPFree(out);
 }
 
-static const struct bytes *images(uint32_t *count) {
-    static struct bytes all[4];
+static const struct picture *images(uint32_t *count) {
+    static struct picture all[4];
     draw();
     encode_jpeg(&all[0], false);
     encode_jpeg(&all[1], true);
@@ -158,7 +136,7 @@ static const struct bytes *images(uint32_t *count) {
 }
 
 static int decode_image(void *context, struct error *error) {
-    const struct bytes *bytes = context;
+    const struct bytes *bytes = &((const struct picture *)context)->file;
     struct image_request request = {.channels = 3, .rect = {8, 8, SIDE - 16, SIDE - 16}};
     struct image_decoder *decoder = NULL;
     struct image pixels;
@@ -174,7 +152,7 @@ static int decode_image(void *context, struct error *error) {
 static void images_are_not_called_damaged(void **state) {
     uint32_t count;
     (void)state;
-    const struct bytes *all = images(&count);
+    const struct picture *all = images(&count);
     for (uint32_t i = 0; i < count; i++) {
         print_message("%s\n", all[i].what);
         assert_true(fail_each(decode_image, (void *)&all[i]) > 2);
@@ -183,7 +161,7 @@ static void images_are_not_called_damaged(void **state) {
 
 // The size of a mask cannot be compared without memory for its header.
 static int check_mask(void *context, struct error *error) {
-    const struct bytes *bytes = context;
+    const struct bytes *bytes = &((const struct picture *)context)->file;
     struct dataset_layout *layout = __builtin_alloca(sizeof *layout);
     const struct stage_sample mask = {.stored = bytes->at, .bytes = bytes->count};
     const struct stage_sample none = {.cached = {.pixels = drawn, .width = SIDE + 1, .height = SIDE}};
@@ -196,7 +174,7 @@ static int check_mask(void *context, struct error *error) {
 static void masks_are_compared_all_the_same(void **state) {
     uint32_t count;
     (void)state;
-    const struct bytes *all = images(&count);
+    const struct picture *all = images(&count);
     assert_true(fail_each(check_mask, (void *)&all[2]) > 2); // a PNG
 }
 
